@@ -4,12 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilelang.codegen.pointer_increments import address_key, pointer_increments
+from tilelang.codegen.pointer_increments import address_key, common_addresses, pointer_increments
 from tilelang.dtypes import INT32, SCALARS
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Load, Var, as_expr
-from tilelang.ir.stmt import Bind, CallStmt, For, ForKind, Seq
+from tilelang.ir.stmt import Bind, CallStmt, For, ForKind, Seq, Store
+from tilelang.ir.visit import variables_of
 from tilelang.targets.nvidia.isa.cp_async import cp_async
 
 K, I, ROW, N, NAMED, STRIDE = (Var(name, INT32, index=True) for name in ("k", "i", "row", "N", "named", "stride"))
@@ -76,3 +77,38 @@ def test_addresses_are_told_apart_by_what_they_say():
     made = pointer_increments(loop(body))
     assert 2 == len(made)
     assert address_key(body.body[1].args[1]) in made
+
+
+def unrolled(body):
+    return loop(loop(body, I, ForKind.UNROLLED, stop=4), kind=ForKind.UNROLLED, stop=32)
+
+
+@given(st.tuples(*[st.integers(0, 9)] * 4))
+def test_unrolled_loops_access_elements_at_constants_from_one_address(factors):
+    a, b, c, d = factors
+    indices = (ROW + K * a + I * b, (K + 4) * c + I * d)
+    made = common_addresses(unrolled(Store(A, indices, Load(A, indices, FLOAT16))))
+    assert len(made) == (a + c > 0)  # the inner loop alone has few iterations
+    for address in made.values():
+        for k in range(32):
+            for i in range(4):
+                env = {ROW: 5, K: k, I: i}
+                moves = [[env[var] * step for step in steps] for var, steps in address.unrolled_steps.items()]
+                expected = [int(evaluate(index, env)) for index in indices]
+                assert expected == [sum(parts) for parts in zip((evaluate(e, env) for e in address.start), *moves)]
+                assert not any(variables_of(e) & {K, I} for e in address.start)
+
+
+@pytest.mark.parametrize(
+    "nest",
+    [
+        unrolled(Store(A, (ROW, K * K), as_expr(0.0))),
+        unrolled(Store(A, (Load(TABLE, (ROW,), INT32), K), as_expr(0.0))),  # an index that the nest might change
+        unrolled(Seq((Bind(NAMED, ROW + 1), Store(A, (NAMED, K), as_expr(0.0))))),  # defined after the pointer
+        unrolled(Store(TILE, (K,), as_expr(0.0))),  # shared memory
+        loop(loop(Store(A, (ROW, K + I), as_expr(0.0)), I), kind=ForKind.UNROLLED),  # in a loop that is not unrolled
+        loop(Store(A, (ROW, K), as_expr(0.0)), kind=ForKind.UNROLLED, stop=4),  # few
+    ],
+)
+def test_other_elements_have_addresses_of_their_own(nest):
+    assert not common_addresses(nest)

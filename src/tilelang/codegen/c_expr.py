@@ -123,6 +123,9 @@ class ExprPrinter(IndexPrinter):
     def element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
         """An lvalue of one element of a buffer other than a mutable scalar."""
         name = self.names[buffer]
+        pointer = self.pointers.get(address_key(Region(buffer, indices, ()))) if self.pointers else None
+        if pointer is not None:
+            return f"{pointer[0]}[{' + '.join(self._moves(buffer, pointer[1])) or '0'}]"
         if self.unrolled and buffer.scope is Scope.GLOBAL and not all(index.is_index for index in indices):
             start, moves = split_address(buffer, indices, self.unrolled)
             if moved := self._offset_text(moves):
@@ -144,8 +147,7 @@ class ExprPrinter(IndexPrinter):
             return f"&{name}"
         pointer = self.pointers.get(address_key(region)) if self.pointers else None
         if pointer is not None:
-            at, factors = pointer
-            return at + "".join(f" + {self.names[v]} * {self.distance(buffer, steps)}" for v, steps in factors.items())
+            return " + ".join((pointer[0], *self._moves(buffer, pointer[1])))
         start, moves = region.start, Offset({})
         if self.unrolled and buffer.scope in (Scope.GLOBAL, Scope.SHARED):
             start, moves = split_address(buffer, start, self.unrolled)
@@ -153,6 +155,10 @@ class ExprPrinter(IndexPrinter):
         base = name if offset == "0" else self.dialect.address.format(name, offset)
         moved = self._offset_text(moves)
         return f"{base} + {moved}" if moved else base
+
+    def _moves(self, buffer: Buffer, factors: Mapping[Var, Steps]) -> list[str]:
+        """What unrolled loops add to a pointer."""
+        return [f"{self.names[var]} * {self.distance(buffer, steps)}" for var, steps in factors.items()]
 
     def distance(self, buffer: Buffer, steps: Steps) -> str:
         """The offset difference for a step of the indices, in elements; binds as a postfix operator."""

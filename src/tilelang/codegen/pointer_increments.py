@@ -10,6 +10,7 @@ strides are only known at run time.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 from tilelang.analysis.strides import coefficient
@@ -18,12 +19,14 @@ from tilelang.arith.simplify import simplify
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.compare import ExprKey, expr_key
 from tilelang.ir.expr import Expr, Var, const, int_const
-from tilelang.ir.stmt import Atomic, Bind, CallStmt, For, ForKind, Stmt
-from tilelang.ir.visit import loads_of, sub_statements, substitute, variables_of, walk
+from tilelang.ir.stmt import Atomic, Bind, CallStmt, For, ForKind, Stmt, Store
+from tilelang.ir.visit import expressions, loads_of, sub_statements, substitute, variables_of, walk
 from tilelang.records import record
 
 AddressKey = tuple[Buffer, tuple[ExprKey, ...]]
 Steps = tuple[int, ...]  # per index
+
+_MANY = 32  # so many copies of an address that one in common saves more time than its line takes
 
 
 @record
@@ -57,6 +60,48 @@ def pointer_increments(loop: For) -> dict[AddressKey, PointerIncrement]:
             if increment is not None:
                 found[place] = increment
     return found
+
+
+def common_addresses(nest: For) -> dict[AddressKey, PointerIncrement]:
+    """The elements of global memory that the iterations of unrolled loops access at constants from one address.
+
+    Without that address, a compiler computes one in each iteration, and finds out afterwards what they have in common.
+
+    Args:
+        nest: The outermost of the loops.
+    """
+    found: dict[AddressKey, PointerIncrement] = {}
+    for buffer, indices, loops in _elements(nest, ()):
+        place = address_key(Region(buffer, indices, ()))
+        moves = {loop: _steps(indices, loop.var, 1) for loop in loops}
+        moving = {loop.var: steps for loop, steps in moves.items() if steps is not None and any(steps)}
+        copies = math.prod(_trips(loop) for loop in loops if loop.var in moving)
+        if place in found or None in moves.values() or copies < _MANY:
+            continue
+        first = {loop.var: loop.start for loop in loops}
+        start = tuple(simplify(substitute(index, first), Domain()) for index in indices)
+        inside = {nest.var, *changed_in(nest)}
+        if not any(variables_of(index) & inside or _loads(index) for index in start):
+            found[place] = PointerIncrement(start, (), moving)
+    return found
+
+
+def _trips(loop: For) -> int:
+    return len(range(int_const(loop.start) or 0, int_const(loop.stop) or 0, loop.step))
+
+
+def _elements(stmt: Stmt, loops: tuple[For, ...]) -> Iterator[tuple[Buffer, tuple[Expr, ...], tuple[For, ...]]]:
+    """The accesses to elements in global memory, with the unrolled loops around them, all of which start at 0."""
+    if isinstance(stmt, For):
+        if stmt.kind is not ForKind.UNROLLED or int_const(stmt.start) != 0 or int_const(stmt.stop) is None:
+            return
+        loops = (*loops, stmt)
+    if isinstance(stmt, Store) and stmt.buffer.scope is Scope.GLOBAL:
+        yield stmt.buffer, stmt.indices, loops
+    for root in expressions(stmt):
+        yield from ((load.buffer, load.indices, loops) for load in loads_of(root) if load.buffer.scope is Scope.GLOBAL)
+    for child in sub_statements(stmt):
+        yield from _elements(child, loops)
 
 
 def _regions(stmt: Stmt, unrolled: tuple[Var, ...]) -> Iterator[tuple[Region, tuple[Var, ...]]]:

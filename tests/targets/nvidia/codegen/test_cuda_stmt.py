@@ -190,3 +190,12 @@ def test_pipelined_loops_keep_pointers():
     assert "A_at = &A[8 * N + 4];" in text
     assert "++k, A_at += (8 * N + 4))" in text
     assert "move(A_at + i * (2 * N));" in text
+
+
+def test_unrolled_loops_share_an_address():
+    a, i, j, row = buffer("A", (64, 64), "float32"), index("i"), index("j"), index("row")
+    store = Store(a, (row * 2 + i * 8, j * 4 + 1), const(0.0, FLOAT32))
+    nest = For(i, ZERO, as_expr(8), 1, ForKind.UNROLLED, For(j, ZERO, as_expr(4), 1, ForKind.UNROLLED, store))
+    text = text_of([a], [For(row, ZERO, as_expr(8), 1, ForKind.SERIAL, nest)])
+    assert "float* const A_at = &A[row * 2 * 64 + 1];" in text
+    assert "A_at[i * 512 + j * 4] = 0.0f;" in text

@@ -115,9 +115,13 @@ class ThreadStmtPrinter(StmtPrinter):
         elif node.kind is not ForKind.UNROLLED or start is None or start < 0 or node.step < 0 or stop is None:
             super()._for(node, also)
         else:
-            self._exprs.unrolled[node.var] = stop - 1
-            super()._for(node, also)
-            del self._exprs.unrolled[node.var]
+            self._unrolled(node, stop - 1, also)
+
+    def _unrolled(self, node: For, last: int, also: Sequence[str]) -> None:
+        """A loop that the compiler of the text unrolls; `last` is the largest value of its variable."""
+        self._exprs.unrolled[node.var] = last
+        super()._for(node, also)
+        del self._exprs.unrolled[node.var]
 
     def _rolled(self, node: For) -> None:
         """A loop that stays one, with the pointers that go along with it."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
-from tilelang.ir.stmt import Atomic, Print, Stmt
+from tilelang.codegen.pointer_increments import AddressKey, Steps, common_addresses
+from tilelang.ir.buffer import Region
+from tilelang.ir.expr import Var
+from tilelang.ir.stmt import Atomic, For, Print, Stmt
 from tilelang.isa.intrinsic import Helper, Template
-from tilelang.targets.gpu.codegen.statements import FAILED, ThreadStmtPrinter
+from tilelang.targets.gpu.codegen.statements import FAILED, ThreadStmtPrinter, pointer_type
 from tilelang.targets.nvidia.codegen.cuda_print import print_lines
 from tilelang.targets.nvidia.codegen.wgmma_sequence import WgmmaSequence, with_sequences
 from tilelang.targets.nvidia.isa.async_units import CP_ASYNC
@@ -39,6 +42,25 @@ class CudaStmtPrinter(ThreadStmtPrinter):
         for a, b in sequence.operands:
             self._out.line(f"    {self._argument(a)}, {self._argument(b)},")
         self._out.line(f"    {self._argument(sequence.accumulate)});")
+
+    def _unrolled(self, node: For, last: int, also: Sequence[str]) -> None:
+        exprs = self._exprs
+        outside = exprs.pointers
+        if not exprs.unrolled:
+            exprs.pointers = {**outside, **self._common_pointers(node)}
+        super()._unrolled(node, last, also)
+        exprs.pointers = outside
+
+    def _common_pointers(self, nest: For) -> dict[AddressKey, tuple[str, Mapping[Var, Steps]]]:
+        """Declares pointers to what unrolled loops access in global memory."""
+        exprs, found = self._exprs, {}
+        for (buffer, place), address in common_addresses(nest).items():
+            if self._types.offset_bits(buffer) == 32:  # else what the loops add might not fit into an `int`
+                name = self._names.fresh(f"{buffer.name}_at")
+                first = exprs.address(Region(buffer, address.start, ()))
+                self._out.line(f"{pointer_type(buffer, exprs, self._written)} const {name} = {first};")
+                found[buffer, place] = name, address.unrolled_steps
+        return found
 
     def _print(self, node: Print) -> list[str]:
         return print_lines(node, self._exprs)
