@@ -269,7 +269,9 @@ class _Emission:
         steady = [with_location(s, loop.loc) for s in (*hoisted, branch, *behind)]
 
         carried = self._in_flight
-        self._in_flight = [dataclasses.replace(each, releases=self._releases_before(each.gemm)) for each in carried]
+        self._in_flight = [
+            InFlight(each.gemm, self._releases_before(each.gemm), dict(each.computed)) for each in carried
+        ]
         steady = [*self.statements(parts.alone, {0: loop.var}), *steady]
         self._in_flight = [
             dataclasses.replace(each, releases=self._releases_of(each.gemm, _last_value(loop))) for each in carried
