@@ -11,8 +11,10 @@ from strategies import (
     places,
 )
 
+from tilelang.arith.affine import to_expr
 from tilelang.arith.domain import Domain
-from tilelang.arith.simplify import cost, simplify
+from tilelang.arith.interval import analysis_of
+from tilelang.arith.simplify import cost, cost_of_sum, simplify
 from tilelang.dtypes import BOOL, FLOAT32, INT32, INT64, as_dtype
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.compare import same_expr
@@ -68,6 +70,13 @@ def test_nothing_becomes_dearer(data):
     place = data.draw(places())
     expr = data.draw(index_expressions(list(place.ranges), 4))
     assert cost(simplify(expr, place.domain)) <= cost(expr)
+
+
+@given(st.data(), st.integers(-3, 3))
+def test_the_cost_of_a_sum_is_that_of_its_expression(data, factor):
+    place = data.draw(places())
+    linear = analysis_of(place.domain).sum(data.draw(index_expressions(list(place.ranges), 4))).times(factor)
+    assert cost_of_sum(linear) == cost(to_expr(linear))
 
 
 @pytest.mark.parametrize(

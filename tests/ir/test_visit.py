@@ -37,6 +37,7 @@ from tilelang.ir.visit import (
     sub_statements,
     substitute,
     substitute_stmt,
+    uses,
     variables_of,
     walk,
     walk_expr,
@@ -182,6 +183,8 @@ def test_any_expression_is_visited():
     assert any_expr(launch, lambda e: e is j)
     assert not any_expr(launch, lambda e: e is p)
     assert not any_expr(launch, lambda e: isinstance(e, Load))
+    assert uses(launch, j)
+    assert not uses(launch, p)
 
 
 def test_comparison_operators_are_rebuilt_too():

@@ -325,8 +325,10 @@ class _Collector:
 
     # -- expressions ----------------------------------------------------------------------------------------
     def _expr(self, node: Expr, stmt: Stmt, context: Context) -> None:
-        if not loads_of(node):
-            return
+        if loads_of(node):
+            self._loads(node, stmt, context)
+
+    def _loads(self, node: Expr, stmt: Stmt, context: Context) -> None:
         match node:
             case Load(buffer=buffer, indices=indices):
                 for index in indices:
@@ -343,7 +345,8 @@ class _Collector:
                 self._expr(b, stmt, self._given(reached, context))
             case _:
                 for child in children(node):
-                    self._expr(child, stmt, context)
+                    if loads_of(child):
+                        self._loads(child, stmt, context)
 
     def _add(
         self,

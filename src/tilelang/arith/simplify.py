@@ -187,12 +187,12 @@ class _Simplifier(Rewriter, Extension):
 
     def _as_sum(self, node: Expr) -> Expr | None:
         linear = self._keeping.sum(node)
-        if not has_literals(linear):
+        if not has_literals(linear) or linear.terms and cost_of_sum(linear) >= cost(node):
             return None
         new = to_expr(linear)
         if isinstance(new, Const):
             return _literal(int(new.value), node)
-        return _retyped(new, node) if _convertible(new, node.dtype) and cost(new) < cost(node) else None
+        return _retyped(new, node) if _convertible(new, node.dtype) else None
 
     def _chosen(self, node: Binary) -> Expr | None:
         """The operand that a minimum or maximum provably equals."""
@@ -220,10 +220,9 @@ class _Simplifier(Rewriter, Extension):
             right = right.plus(Sum({}, gap.constant))
         else:
             left = left.plus(Sum({}, -gap.constant))
-        if not has_literals(gap):
+        if not has_literals(gap) or _COSTS.get(node.op, 1) + cost_of_sum(left) + cost_of_sum(right) >= cost(node):
             return node
-        new = Binary(node.op, to_expr(left), to_expr(right), BOOL)
-        return new if cost(new) < cost(node) else node
+        return Binary(node.op, to_expr(left), to_expr(right), BOOL)
 
 
 def _operands(expr: Expr) -> tuple[Expr, ...]:
@@ -280,6 +279,18 @@ _COSTS = {
     BinaryOp.TRUNCMOD: 6,
     BinaryOp.MUL: 2,
 }
+
+
+def cost_of_sum(linear: Sum) -> int:
+    """The cost of the expression of a sum, which is not made for it."""
+    if not linear.terms:
+        return 0
+    total = len(linear.terms) + (linear.constant != 0) - 1
+    total += linear.constant <= 0 and all(coefficient < 0 for coefficient in linear.terms.values())  # subtracted from 0
+    for term, coefficient in linear.terms.items():
+        products = len(term) - 1 + (abs(coefficient) != 1)
+        total += products * _COSTS[BinaryOp.MUL] + sum([cost(key.expr) for key in term])
+    return total
 
 
 def cost(expr: Expr) -> int:

@@ -98,8 +98,6 @@ def variables_of(expr: Expr) -> frozenset[Var]:
 
 def loads_of(expr: Expr) -> tuple[Load, ...]:
     """The loads in an expression in the order of `walk_expr`, kept on the node."""
-    if isinstance(expr, Var | Const):
-        return ()
     cached: tuple[Load, ...] | None = expr.__dict__.get("_loads")  # but for a load itself, which it would refer to
     if cached is None:
         cached = expr.__dict__["_loads"] = tuple([load for child in children(expr) for load in loads_of(child)])
@@ -138,23 +136,25 @@ def expressions(stmt: Stmt) -> tuple[Expr, ...]:
     """The expressions of a statement itself: operands, indices, bounds; not of sub-statements. Cached on the node."""
     cached: tuple[Expr, ...] | None = stmt.__dict__.get("_expressions")
     if cached is None:
-        found = [expr for field in _fields(type(stmt)) for expr in _expressions_in(getattr(stmt, field))]
+        found: list[Expr] = []
+        for field in _fields(type(stmt)):
+            _add_expressions(getattr(stmt, field), found)
         declared = stmt.buffer.expressions if isinstance(stmt, Alloc) else ()
         cached = stmt.__dict__["_expressions"] = (*found, *declared)
     return cached
 
 
-def _expressions_in(value: object) -> Iterator[Expr]:
+def _add_expressions(value: object, found: list[Expr]) -> None:
     if isinstance(value, Expr):
-        yield value
-    elif isinstance(value, Region):
-        yield from value.start
-        yield from value.extent
-    elif isinstance(value, Reduction):
-        yield from value.indices
+        found.append(value)
     elif isinstance(value, tuple):
         for item in value:
-            yield from _expressions_in(item)
+            _add_expressions(item, found)
+    elif isinstance(value, Region):
+        found += value.start
+        found += value.extent
+    elif isinstance(value, Reduction):
+        found += value.indices
 
 
 def needed_bindings(statements: Iterable[Stmt], bindings: Mapping[Var, Bind]) -> list[Bind]:
@@ -469,6 +469,11 @@ def without_unused_bindings(body: Stmt, candidates: Set[Var] | None = None) -> S
         if not unused:
             return body
         body = without(body, unused)
+
+
+def uses(stmt: Stmt, var: Var) -> bool:
+    """Whether any expression in the statement has a variable."""
+    return any(var in variables_of(root) for inner in walk(stmt) for root in expressions(inner))
 
 
 def any_expr(stmt: Stmt, test: Callable[[Expr], bool]) -> bool:

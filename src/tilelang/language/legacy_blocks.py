@@ -15,7 +15,7 @@ from tilelang.errors import ProgramError, ProgramTypeError, ProgramValueError
 from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Const, Expr, ExprLike, Var, as_bool, as_expr, conjunction, int_const
 from tilelang.ir.stmt import Bind, If
-from tilelang.ir.visit import any_expr
+from tilelang.ir.visit import uses
 from tilelang.language.api import api
 from tilelang.language.kernel import emit_launch
 from tilelang.language.math import if_then_else
@@ -242,7 +242,7 @@ class launch_thread(OpenScope):
             binds = [
                 Bind(var, along("xyz".index(tag[-1]), stager, hints), loc=self._loc)
                 for tag, (var, _) in hints.axes.items()
-                if tag.startswith("thread") and any_expr(inside, lambda e, var=var: e is var)  # type: ignore[misc]
+                if tag.startswith("thread") and uses(inside, var)
             ]
             grid = {"xyz".index(tag[-1]): axis for tag, axis in hints.axes.items() if tag.startswith("block")}
             for dim in range(max(grid, default=0) + 1):

@@ -21,7 +21,7 @@ from tilelang.ir.expr import Expr
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Bind, CallStmt, For, Group, If, Launch, Seq, Stmt, While
-from tilelang.ir.visit import Rewriter, any_expr, walk
+from tilelang.ir.visit import Rewriter, uses, walk
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.passes.thread.insert_barriers import insert_barriers
@@ -109,7 +109,7 @@ class _Groups(Rewriter):
             self._busy.append(group)
         if group.count > 1:
             thread = self._launch.thread
-            if any(any_expr(s, lambda e: e is thread) for s in rest):
+            if thread is not None and any(uses(s, thread) for s in rest):
                 raise CompilerBug("insert_group_barriers: the body of a group must use the thread's index in it")
             subgroups: list[tuple[int, Callable[[Loc], Stmt]]] = []
             if group.count > warp and group.count % warp == group.first % warp == 0:

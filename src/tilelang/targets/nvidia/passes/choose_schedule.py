@@ -23,7 +23,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Alloc, CallStmt, For, Launch, Seq, Stmt, TileOp
 from tilelang.ir.timeline import Timeline
-from tilelang.ir.visit import Rewriter, any_expr, walk
+from tilelang.ir.visit import Rewriter, uses, walk
 from tilelang.lowering.lowering import Lowerings
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext
@@ -382,8 +382,8 @@ class _Choice:
                 raise _NotSpecialized(f"the kernel calls {stmt.name} itself")
             if isinstance(stmt, Gemm) and stmt.wait:
                 raise _NotSpecialized("the kernel waits for its gemms itself")
-            if launch.thread is not None and any_expr(stmt, lambda e: e is launch.thread):
-                raise _NotSpecialized("the kernel names the threads")
+        if launch.thread is not None and uses(launch.body, launch.thread):
+            raise _NotSpecialized("the kernel names the threads")
 
     def _recomputed(self, load_groups: Sequence[LoadGroup]) -> list[Note]:
         """The note on the scalars that the producer recomputes."""

@@ -33,7 +33,7 @@ from tilelang.ir.expr import Expr, Load, Var, const, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, Launch, ParallelLoop, Seq, Stmt, Store
-from tilelang.ir.visit import Rewriter, any_expr, substitute_stmt, walk
+from tilelang.ir.visit import Rewriter, substitute_stmt, uses, walk
 from tilelang.lowering.regions import whole
 from tilelang.ops.copy import Copy
 from tilelang.passes.base import Pass, PassContext
@@ -81,8 +81,8 @@ def _check_launch(launch: Launch) -> None:
     for stmt in walk(launch.body):
         if isinstance(stmt, CallStmt):
             raise NotSplit(f"the kernel calls {stmt.routine.name} itself")
-        if launch.thread is not None and any_expr(stmt, lambda e: e is launch.thread):
-            raise NotSplit("the kernel names the threads")
+    if launch.thread is not None and uses(launch.body, launch.thread):
+        raise NotSplit("the kernel names the threads")
 
 
 def _filling(launch: Launch, loop: GemmLoop, sums: Buffer, parts: int) -> Launch:
