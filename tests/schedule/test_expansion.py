@@ -11,6 +11,7 @@ from tilelang.isa.instruction import Instruction
 from tilelang.lowering.chunks import ChunkPlan
 from tilelang.lowering.lowering import ACCEPTED
 from tilelang.ops.copy import Copy
+from tilelang.ops.fill import Fill
 from tilelang.schedule.async_copies import CopyGroups
 from tilelang.schedule.expansion import expand_launch
 
@@ -90,3 +91,27 @@ def test_versions_replace_their_buffers():
     assert [("tile", 3)] == [(buffer.name, count) for buffer, count in after.plan.versions]
     names = [s.buffer.static_shape for s in walk(after.body) if type(s).__name__ == "Alloc" and s.buffer.name == "tile"]
     assert [(3, 8, 8)] == names
+
+
+
+@pytest.mark.parametrize(("order", "is_free"), [((2, 0, 1), True), ((1, 0, 2), False)])
+def test_what_is_unused_for_a_part_of_an_iteration_is_replaced_beyond_the_last(order, is_free):
+    """The computation runs after the last use of the rows and before they are loaded anew, or after that."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 8), "int32"), C: T.Tensor((64, 8), "int32")):
+        with T.Kernel(1, threads=32):
+            rows, total = T.alloc_fragment((8, 8), "int32"), T.alloc_fragment((8, 8), "int32")
+            T.clear(total)
+            for k in T.Pipelined(8, num_stages=2):
+                T.copy(A[k * 8, 0], rows)
+                T.copy(rows, C[k * 8, 0])
+                for i, j in T.Parallel(8, 8):
+                    total[i, j] += 1
+
+    (found,) = (s for s in walk(main.body) if isinstance(s, Launch))
+    before = dataclasses.replace(found, body=_Place(PipelineSpec(2, order, (0, 1, 1)), ACCEPTED).visit(found.body))
+    (zeros,) = (s for s in walk(before.body) if isinstance(s, Fill))
+    expanded = expand_launch(before, GROUPS, lambda body, _: body, beyond_last=lambda stmt: zeros)
+    (branch,) = (s for s in walk(expanded.body) if isinstance(s, If))
+    assert (zeros if is_free else None) is branch.else_body

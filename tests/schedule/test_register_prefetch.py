@@ -45,8 +45,8 @@ def program(case=""):
     return loop, outside_uses(launch)[loop]
 
 
-def divided(case="", versions=1, register_bytes=1 << 20):
-    return prefetched(*program(case), versions, register_bytes)
+def divided(case="", versions=1, register_bytes=1 << 20, free_bytes=1 << 20):
+    return prefetched(*program(case), versions, register_bytes, free_bytes)
 
 
 def loaded(made):
@@ -85,7 +85,7 @@ def test_registers_are_not_spent_beyond_their_share():
 def test_without_a_copy_there_is_a_reason():
     loop, outside = program()
     body = [s for s in walk(loop.body) if not isinstance(s, Copy)][-1]
-    assert "no copy from global memory" in prefetched(For(loop.var, loop.start, loop.stop, 1, loop.kind, body), outside, 1, 1)
+    assert "no copy from global memory" in prefetched(For(loop.var, loop.start, loop.stop, 1, loop.kind, body), outside, 1, 1, 1)
 
 
 def test_patches_of_an_image_are_loaded_as_such():
@@ -104,7 +104,7 @@ def test_patches_of_an_image_are_loaded_as_such():
 
     (launch,) = (s for s in walk(main.body) if isinstance(s, Launch))
     (loop,) = (s for s in walk(launch.body) if isinstance(s, For) and s.pipeline is not None)
-    made = prefetched(loop, outside_uses(launch)[loop], 1, 1 << 20)
+    made = prefetched(loop, outside_uses(launch)[loop], 1, 1 << 20, 1 << 20)
     (load,) = (s for s in walk(made.loop) if isinstance(s, Im2Col))
     assert "im2col.loop" == load.choice
 
@@ -133,15 +133,74 @@ def test_what_parallel_loops_load_is_left_in_place_where_registers_are_few(spare
 
     (launch,) = (s for s in walk(main.body) if isinstance(s, Launch))
     (loop,) = (s for s in walk(launch.body) if isinstance(s, For) and s.pipeline is not None)
-    made = prefetched(loop, outside_uses(launch)[loop], 1, spared)
+    made = prefetched(loop, outside_uses(launch)[loop], 1, spared, spared)
     assert names == sorted(loaded(made))
 
 
 def test_indices_run_two_iterations_ahead_and_rows_one():
     loop = next(s for s in walk(gathered("row").body) if isinstance(s, For))
-    made = prefetched(loop, {}, 1, 1 << 20)
+    made = prefetched(loop, {}, 1, 1 << 20, 1 << 20)
     statements = LoopBody(made.loop).statements
     rows = [s for s in statements if isinstance(s, ParallelLoop)][:2]
     index, load = (statements.index(s) for s in rows)
     assert (0, 1, 2) == (made.placement.stage[index], made.placement.stage[load], made.placement.last)
     assert made.placement.order[load] < made.placement.order[index]
+
+
+# -- turns -------------------------------------------------------------------------------------------------------
+def in_turn(uses, *, versions=1, free_bytes=0):
+    """Each statement, in the order of the pipelined loop, as what it stores; tile n is as wide as n + 1 others.
+
+    Args:
+        uses: Of each computation, the tiles that it reads.
+        versions: Versions of each tile.
+        free_bytes: Of registers.
+    """
+    numbers, reads = tuple(range(1 + max(map(max, uses)))), tuple(enumerate(uses))
+
+    @T.prim_func
+    def main(A: T.Tensor((len(numbers), 64, 64), "float32"), C: T.Tensor((len(uses), 16, 64), "float32")):
+        with T.Kernel(1, threads=64):
+            tiles = [T.alloc_shared((16, 16 * (n + 1)), "float32") for n in numbers]
+            for k in T.Pipelined(4, num_stages=2):
+                for n in numbers:
+                    T.copy(A[n, k * 16, 0], tiles[n])
+                for step, read in reads:
+                    for i, j in T.Parallel(16, 16):
+                        C[step, i, j] = sum(tiles[n][15 - i, j] for n in read)
+
+    (launch,) = (s for s in walk(main.body) if isinstance(s, Launch))
+    (loop,) = (s for s in walk(launch.body) if isinstance(s, For) and s.pipeline is not None)
+    made = prefetched(loop, outside_uses(launch)[loop], versions, 1 << 20, free_bytes)
+    statements = LoopBody(made.loop).statements
+    assert {0, 1} == set(made.placement.stage) or versions == 2
+    tiles = [alloc.buffer for alloc in made.registers]
+    return " ".join(_named(statements[n], tiles) for n in made.placement.sequence)
+
+
+def _named(stmt, tiles):
+    """`load0` is that of the first tile, `store0` its store, and `compute` everything else."""
+    if not isinstance(stmt, Copy):
+        return "compute"
+    target = stmt.dst.buffer
+    return f"load{tiles.index(target)}" if target in tiles else f"store{tiles.index(stmt.src.buffer)}"
+
+
+def test_tiles_that_are_read_one_after_another_take_turns_where_registers_are_few():
+    assert "load0 compute store0 load1 compute store1" == in_turn([[0], [1]])
+    size = 16 * (16 + 32) * 4
+    assert "load0 compute store0 load1 compute store1" == in_turn([[0], [1]], free_bytes=size - 1)
+    assert "load0 load1 compute compute store1 store0" == in_turn([[0], [1]], free_bytes=size)
+    assert "load0 load1 compute compute store1 store0" == in_turn([[0], [1]], versions=2)
+
+
+@pytest.mark.parametrize("uses", [[[0, 1]], [[0], [1], [0]], [[0, 1], [1]]])
+def test_tiles_that_are_read_together_are_loaded_together(uses):
+    computations = " ".join(["compute"] * len(uses))
+    assert f"load0 load1 {computations} store1 store0" == in_turn(uses)
+
+
+def test_turns_are_two_and_as_equal_as_they_can_be():
+    assert "load0 load1 compute compute store1 store0 load2 compute store2" == in_turn([[0], [1], [2]])
+    assert "load2 compute store2 load0 load1 compute compute store1 store0" == in_turn([[2], [1], [0]])
+    assert "load0 load1 compute store1 store0 load2 compute compute store2" == in_turn([[0, 1], [2], [2]])

@@ -24,15 +24,23 @@ def gemm(k: int, *, stages: int = 2, block: int = 128, depth: int = 32, dtype: s
     return main
 
 
-def attention(keys: int, *, stages: int = 2, dim: int = 64) -> PrimFunc:
-    """Attention of 64 queries, with the softmax as it goes."""
+def attention(keys: int, *, stages: int = 2, dim: int = 64, held: bool = False) -> PrimFunc:
+    """Attention of 64 queries, with the softmax as it goes.
+
+    Args:
+        keys: How many there are.
+        stages: Stages of the loop over tiles of them.
+        dim: The length of rows.
+        held: Whether queries are in registers, all of a row in a wave.
+    """
+    policy = T.GemmWarpPolicy.FullRow if held else T.GemmWarpPolicy.Square
 
     @T.prim_func
     def main(Q: T.Tensor((64, dim), "float16"), K: T.Tensor((keys, dim), "float16"),
              V: T.Tensor((keys, dim), "float16"), O: T.Tensor((64, dim), "float16")):  # fmt: skip
         with T.Kernel(1, threads=128) as bx:
-            Q_s, K_s = T.alloc_shared((64, dim), "float16"), T.alloc_shared((64, dim), "float16")
-            V_s = T.alloc_shared((64, dim), "float16")
+            Q_s = T.alloc_fragment((64, dim), "float16") if held else T.alloc_shared((64, dim), "float16")
+            K_s, V_s = T.alloc_shared((64, dim), "float16"), T.alloc_shared((64, dim), "float16")
             S, P = T.alloc_fragment((64, 64), "float32"), T.alloc_fragment((64, 64), "float16")
             out = T.alloc_fragment((64, dim), "float32")
             largest, before = T.alloc_fragment((64,), "float32"), T.alloc_fragment((64,), "float32")
@@ -41,11 +49,11 @@ def attention(keys: int, *, stages: int = 2, dim: int = 64) -> PrimFunc:
             T.clear(out)
             T.clear(total)
             T.fill(largest, -T.infinity("float32"))
-            for step in T.Pipelined(keys // 64, num_stages=stages):
+            for step in T.Pipelined(T.ceildiv(keys, 64), num_stages=stages):
                 T.copy(K[step * 64, 0], K_s)
                 T.copy(V[step * 64, 0], V_s)
                 T.clear(S)
-                T.gemm(Q_s, K_s, S, transpose_B=True)
+                T.gemm(Q_s, K_s, S, transpose_B=True, policy=policy)
                 T.copy(largest, before)
                 T.reduce_max(S, largest, dim=1, clear=False)
                 for i, j in T.Parallel(64, 64):
@@ -56,7 +64,7 @@ def attention(keys: int, *, stages: int = 2, dim: int = 64) -> PrimFunc:
                 T.copy(S, P)
                 for i, j in T.Parallel(64, dim):
                     out[i, j] *= T.exp(before[i] - largest[i])
-                T.gemm(P, V_s, out)
+                T.gemm(P, V_s, out, policy=policy)
             for i, j in T.Parallel(64, dim):
                 out[i, j] /= total[i]
             T.copy(out, O)

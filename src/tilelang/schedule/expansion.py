@@ -46,9 +46,16 @@ class _LoopExpansion:
         loop: A loop with a plan.
         groups: How the target waits for asynchronous copies.
         may_overrun: Whether a statement that runs ahead may also run for iterations beyond the last.
+        beyond_last: What a statement that runs ahead becomes there; see `expand_launch`.
     """
 
-    def __init__(self, loop: For, groups: CopyGroups, may_overrun: Callable[[Stmt], bool]) -> None:
+    def __init__(
+        self,
+        loop: For,
+        groups: CopyGroups,
+        may_overrun: Callable[[Stmt], bool],
+        beyond_last: Callable[[Stmt], Stmt | None],
+    ) -> None:
         spec = loop.pipeline
         if spec is None or spec.stage is None or spec.order is None:
             raise CompilerBug("expanding a pipelined loop without a plan")
@@ -60,6 +67,7 @@ class _LoopExpansion:
         self._last = [n for n, stage in enumerate(spec.stage) if stage == self._placement.last]
         self._copies = frozenset(n for n, s in enumerate(self._body.statements) if is_asynchronous(s))
         self._harmless = frozenset(n for n, s in enumerate(self._body.statements) if may_overrun(s))
+        self._beyond_last = beyond_last
         self.emitted: set[Stmt] = set()
         self._sequence = self._placement.sequence
         self._position = {n: position for position, n in enumerate(self._sequence)}
@@ -145,8 +153,21 @@ class _LoopExpansion:
         exists = value < loop.stop if loop.step > 0 else value > loop.stop
         if isinstance(exists, Const):
             return statements if exists.value else []
-        body = as_body(statements, loop.loc)
-        return [If(exists, body, loc=loop.loc)]
+        instead = [(n, self._beyond_last(self._body.statements[n])) for n in numbers]
+        others = [iteration.moved(stmt) for n, stmt in instead if stmt is not None and self._is_free_between(n)]
+        else_body = as_body(others, loop.loc) if others else None
+        return [If(exists, as_body(statements, loop.loc), else_body, loc=loop.loc)]
+
+    def _is_free_between(self, number: int) -> bool:
+        """Whether statements of the last stage run between the last use of what a statement writes and its next run."""
+        stage, position, count = self._placement.stage, self._position, len(self._sequence)
+        written = {storage for storage, _, write in self._body.touched[number] if write}
+        if any(self._body.uses_first(storage) != number for storage in written):
+            return False
+        users = {n for storage in written for n, _, _ in self._body.storages[storage]}
+        end = max((stage[n] * count + position[n] for n in users), default=0)
+        between = range(end + 1, (stage[number] + 1) * count + position[number])
+        return any(self._sequence[time % count] in self._last for time in between)
 
     def _waits(self, present: Sequence[int]) -> dict[int | None, int]:
         """How many groups may be in flight at the beginning of a time (None), and before statements of it.
@@ -196,12 +217,16 @@ def expand_pipeline(
     groups: CopyGroups,
     finish: Callable[[Stmt, Set[Stmt], Launch, PassContext], Stmt],
     may_overrun: Callable[[Stmt], bool] = lambda stmt: False,
+    beyond_last: Callable[[Launch], Callable[[Stmt], Stmt | None]] = lambda launch: lambda stmt: None,
 ) -> Pass:
-    """The pass of a target; as `expand_launch`, whose `finish` gets the launch and the context as well."""
+    """The pass of a target; as `expand_launch`, of which some arguments depend on the launch, and on the context."""
 
     def run(func: PrimFunc, context: PassContext) -> PrimFunc:
         def expanded(launch: Launch) -> Launch:
-            return expand_launch(launch, groups, lambda body, ours: finish(body, ours, launch, context), may_overrun)
+            def finished(body: Stmt, copies: Set[Stmt]) -> Stmt:
+                return finish(body, copies, launch, context)
+
+            return expand_launch(launch, groups, finished, may_overrun, beyond_last(launch))
 
         return with_launches(func, expanded)
 
@@ -218,6 +243,7 @@ def expand_launch(
     groups: CopyGroups,
     finish: Callable[[Stmt, Set[Stmt]], Stmt],
     may_overrun: Callable[[Stmt], bool] = lambda stmt: False,
+    beyond_last: Callable[[Stmt], Stmt | None] = lambda stmt: None,
 ) -> Launch:
     """The launch with its pipelined loops expanded, without the buffers that versions replace.
 
@@ -226,8 +252,10 @@ def expand_launch(
         groups: How the target waits for asynchronous copies.
         finish: Finishes the body with its loops expanded, given the copies that these commit and wait for.
         may_overrun: Whether a statement that runs ahead may also run for iterations beyond the last, without a branch.
+        beyond_last: What a statement that runs ahead becomes there, if it is the first in an iteration to use what it
+            writes, which is unused for a part of the iteration; None for nothing. So former values take no registers.
     """
-    expand = _Expand(groups, may_overrun)
+    expand = _Expand(lambda loop: _LoopExpansion(loop, groups, may_overrun, beyond_last))
     body = finish(expand.visit(launch.body) or Seq((), loc=launch.body.loc), expand.copies)
     if body is launch.body:
         return launch
@@ -249,14 +277,14 @@ def expand_launch(
 class _Expand(Rewriter):
     """Expands loops, outer ones first."""
 
-    def __init__(self, groups: CopyGroups, may_overrun: Callable[[Stmt], bool]) -> None:
-        self._wait_by, self._may_overrun = groups, may_overrun
+    def __init__(self, expansion: Callable[[For], _LoopExpansion]) -> None:
+        self._expansion = expansion
         self.versions: list[tuple[Buffer, Buffer]] = []
         self.copies: set[Stmt] = set()
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, For) and node.kind is ForKind.PIPELINED:
-            loop = _LoopExpansion(node, self._wait_by, self._may_overrun)
+            loop = self._expansion(node)
             expanded = loop.expand()
             self.versions += loop.versions.items()
             self.copies |= loop.emitted

@@ -78,6 +78,15 @@ def test_attention(arch):
     check(attention(128), arch, scale=0.25, rtol=2e-3, atol=2e-3)
 
 
+@pytest.mark.slow(every=2)
+@pytest.mark.parametrize("arch", ["gfx1100", "gfx1151"])
+def test_tiles_that_take_turns_in_registers(arch):
+    """Keys and values, of which the last tiles are ragged."""
+    func = attention(168, dim=128, held=True)
+    assert "tl_buffer_load_if<" in compiled(func, arch).source.text
+    check(func, arch, scale=0.25, rtol=2e-3, atol=2e-3)
+
+
 @pytest.mark.slow(every=14)
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize("func", [row_sums(1024), transpose(64)])

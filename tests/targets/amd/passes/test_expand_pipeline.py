@@ -77,3 +77,30 @@ def test_what_direct_loads_read_is_written_when_they_are_complete(stage, order):
     assert any(isinstance(s, CallStmt) and s.routine in DIRECT_LOADS.values() for s in walk(lowered.body))
     a = np.arange(160 * 32, dtype=np.int32).reshape(160, 32) % 7
     assert_simulates(main, a, a[:32].copy(), np.zeros((32, 32), np.int32), arch="gfx950")
+
+
+@pytest.mark.parametrize("used", ["after the loop", "before it is loaded"])
+def test_registers_keep_what_is_used_after_the_last_iteration(used):
+    @T.prim_func
+    def main(A: T.Tensor((40, 32), "int32"), C: T.Tensor((4, 40, 32), "int32")):
+        with T.Kernel(1, threads=64):
+            rows = T.alloc_fragment((8, 32), "int32")
+            total = T.alloc_fragment((8, 32), "int32")
+            T.clear(rows)
+            T.clear(total)
+            for n in T.serial(2):
+                for k in T.Pipelined(5, num_stages=2, stage=[1, 0, 1, 1], order=[0, 3, 1, 2]):
+                    if used == "before it is loaded":
+                        T.copy(rows, C[n + 2, k * 8, 0])
+                    else:
+                        T.copy(total, C[n + 2, k * 8, 0])
+                    T.copy(A[k * 8, 0], rows)
+                    T.copy(rows, C[n, k * 8, 0])
+                    for i, j in T.Parallel(8, 32):
+                        total[i, j] += 1
+                if used == "after the loop":
+                    for i, j in T.Parallel(8, 32):
+                        total[i, j] += rows[i, j]
+
+    a = np.random.default_rng(0).integers(-9, 10, (40, 32)).astype(np.int32)
+    assert_simulates(main, a, np.zeros((4, 40, 32), np.int32), arch="gfx1100", seeds=(0,))

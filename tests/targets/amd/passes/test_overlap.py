@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from amd_programs import attention
 from hip_text import needs_clang, printed
 
 import tilelang.language as T
@@ -78,6 +79,17 @@ def test_tiles_of_the_next_iteration_are_not_waited_for_before_those_of_this_one
         loads = [n for n, line in enumerate(part) if line.startswith(("global_load", "buffer_load"))]
         assert not any(map(waits_for_all_loads, part[loads[0] :] if loads else ()))
     assert not any("inv" in line for line in body)
+
+
+def test_tiles_that_take_turns_are_loaded_without_branches_while_the_others_are_multiplied():
+    """Of the queries, keys and values of attention the latter two take turns, for which zeros stand in the last iteration."""
+    body = instructions(attention(1024, dim=128, held=True), "gfx1100")
+    kinds = {"buffer_load": "L", "v_wmma": "M", "ds_store": "S", "s_cbranch": "|", ".LBB": "|"}
+    short = "".join(kind for line in body for name, kind in kinds.items() if line.startswith(name))
+    (loop,) = re.findall("[LMS]*L[LMS]*", short)
+    loads = re.fullmatch("L{8}(M{30,32})S{8}L{8}(M{32,34})S{8}", loop)
+    assert loads is not None
+    assert 64 == len(loads[1] + loads[2])
 
 
 @pytest.mark.parametrize(("stages", "count"), [(2, 0), (3, 4), (4, 8)])

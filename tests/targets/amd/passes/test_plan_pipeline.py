@@ -5,11 +5,13 @@ import re
 
 import numpy as np
 import pytest
+from amd_programs import attention
 from gathered_rows import arguments, gathered
 from gpu import assert_simulates, lower_func
 
 import tilelang
 import tilelang.language as T
+from tilelang.ir.buffer import Scope
 from tilelang.ir.stmt import Alloc, CallStmt, For, Launch, Store
 from tilelang.ir.visit import loads_of, walk
 from tilelang.targets.amd.isa.barriers import lds_barrier
@@ -144,6 +146,32 @@ def test_statements_placed_by_hand_run_in_their_stages(order, stage):
     rng = np.random.default_rng(0)
     arrays = [rng.integers(-3, 4, shape).astype(np.float16) for shape in ((32, 64), (64, 32))]
     assert_simulates(main, *arrays, np.zeros((32, 32), np.float32), arch="gfx942")
+
+
+def moves(arch):
+    """What the loop of attention loads, computes and stores, in order."""
+    launch = launch_of(attention(192, dim=128, held=True), arch)
+    (loop,) = (s for s in walk(launch.body) if isinstance(s, For) and s.var.name == "step")
+    found = []
+    for stmt in walk(loop.body):
+        if isinstance(stmt, CallStmt) and stmt.routine.matrix is not None:
+            found.append(f"{stmt.args[2].buffer.name.partition('_')[0]} multiplied")
+        elif isinstance(stmt, Store):
+            found += [f"{load.buffer.name} loaded" for load in loads_of(stmt.value) if load.buffer.scope is Scope.GLOBAL]
+            found += [f"{stmt.buffer.name[0]} stored"] * (stmt.buffer.scope is Scope.SHARED)
+    return list(dict.fromkeys(found))
+
+
+def test_tiles_take_turns_where_matrix_instructions_hold_operands_twice():
+    turns = ["K loaded", "K multiplied", "K stored", "V loaded", "V multiplied", "V stored"]
+    assert turns == moves("gfx1100")
+    assert ["K loaded", "V loaded", "K multiplied", "V multiplied", "V stored", "K stored"] == moves("gfx1200")
+
+
+def test_tiles_that_take_turns_are_right():
+    keys = 200  # the last tiles are ragged
+    arrays = [np.random.default_rng(n).standard_normal((n, 128)).astype(np.float16) for n in (64, keys, keys, 64)]
+    assert_simulates(attention(keys, dim=128, held=True), *arrays, arch="gfx1100", seeds=(0,), rtol=2e-2, atol=2e-3)
 
 
 # -- parallel loops ------------------------------------------------------------------------------------------------

@@ -12,11 +12,12 @@ from tilelang.codegen.names import Names
 from tilelang.codegen.pointer_increments import AddressKey, address_key
 from tilelang.dtypes import DType
 from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import Const, Expr, Load, Var, const, int_const
+from tilelang.ir.expr import Expr, Load, Var, const, int_const
 from tilelang.ir.visit import loads_of
 from tilelang.isa.intrinsic import Helper
 from tilelang.records import record
 from tilelang.targets.amd.codegen.lds_offsets import LdsOffset
+from tilelang.targets.amd.codegen.selected_loads import is_zero
 from tilelang.targets.amd.isa.buffer_load import BUFFER_LOAD, MAX_BUFFER_BYTES
 
 LDS_AT = Helper(
@@ -100,25 +101,32 @@ class HipExprPrinter(ExprPrinter):
         return f"{LDS_AT.name}({self.names[buffer]}, {text})"
 
     def _choice(self, condition: Expr, a: Expr, b: Expr, dtype: DType) -> Text:
-        if isinstance(a, Load) and _is_zero(b):
+        if isinstance(a, Load) and is_zero(b):
             inside = self.condition(condition)
             load = self._buffer_load(a.buffer, a.indices, dtype, inside) or self._gathered(a, dtype, inside)
             if load is not None:
                 return (self.loaded(load, dtype), PREFIX) if is_packed(dtype) else (load, POSTFIX)
         return super()._choice(condition, a, b, dtype)
 
+    def selects(self, load: Load) -> bool:
+        """Whether a load gives zeros by its offset, without a branch, where a condition is false."""
+        return self._split_address(load.buffer, load.indices) is not None or _is_gathered(load)
+
     def _buffer_load(
         self, buffer: Buffer, indices: tuple[Expr, ...], dtype: DType, condition: str = ""
     ) -> str | None:
         """A load of a split address, of zeros where a condition is false; None if the address is not split."""
-        if not self.split_addresses or buffer.scope is not Scope.GLOBAL:
-            return None
-        found = self.split_addresses.get(address_key(Region(buffer, indices, ())))
+        found = self._split_address(buffer, indices)
         if found is None:
             return None
         self.need(BUFFER_LOAD)
         name, first = ("tl_buffer_load_if", f"{condition}, ") if condition else ("tl_buffer_load", "")
         return f"{name}<{self.storage(dtype)}>({first}{', '.join(found.operands(self.names))})"
+
+    def _split_address(self, buffer: Buffer, indices: tuple[Expr, ...]) -> SplitAddress | None:
+        if not self.split_addresses or buffer.scope is not Scope.GLOBAL:
+            return None
+        return self.split_addresses.get(address_key(Region(buffer, indices, ())))
 
     def _gathered(self, load: Load, dtype: DType, condition: str) -> str | None:
         """A load of a row whose index was loaded, of zeros where a condition is false; None for other loads.
@@ -126,17 +134,16 @@ class HipExprPrinter(ExprPrinter):
         With a branch for each row instead, compilers would not know how many loads are in flight, and wait for them all
         where they wait for one.
         """
+        if not _is_gathered(load):
+            return None
         buffer = load.buffer
-        if buffer.scope is not Scope.GLOBAL or not any(map(loads_of, load.indices)):
-            return None
-        if not 0 < (buffer.bytes or 0) <= MAX_BUFFER_BYTES:
-            return None
         self.need(BUFFER_LOAD)
         start = self.address(Region(buffer, tuple(const(0, index.dtype) for index in load.indices), ()))
         offset = f"({self.offset(buffer, load.indices)}) * {buffer.dtype.storage_bytes}u"
         return f"tl_buffer_load_if<{self.storage(dtype)}>({condition}, tl_resource_of({start}), {offset}, 0)"
 
 
-def _is_zero(expr: Expr) -> bool:
-    """Whether an expression is a constant whose bits are all zero."""
-    return isinstance(expr, Const) and expr.value == 0 and not str(expr.value).startswith("-")
+def _is_gathered(load: Load) -> bool:
+    """Whether a load is of a row whose index was loaded, of a tensor that one buffer resource spans."""
+    is_row = load.buffer.scope is Scope.GLOBAL and any(map(loads_of, load.indices))
+    return is_row and 0 < (load.buffer.bytes or 0) <= MAX_BUFFER_BYTES

@@ -19,7 +19,7 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.compare import ExprKey, expr_key
 from tilelang.ir.expr import Binary, Const, Expr, Var, const, int_const
 from tilelang.ir.scalar import BinaryOp
-from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, Launch, Print, Stmt, Store
+from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, If, Launch, Print, Stmt, Store
 from tilelang.ir.visit import (
     accessed_buffers,
     expressions,
@@ -35,11 +35,13 @@ from tilelang.isa.intrinsic import Helper, Template
 from tilelang.targets.amd.codegen.hip_expr import HipExprPrinter, SplitAddress, sum_of
 from tilelang.targets.amd.codegen.hip_print import print_lines
 from tilelang.targets.amd.codegen.lds_offsets import LdsOffsets
+from tilelang.targets.amd.codegen.selected_loads import selected_loads
 from tilelang.targets.amd.codegen.thread_offsets import ThreadOffset, least_offset, thread_offsets
 from tilelang.targets.amd.isa.atomic_text import atomic_text
 from tilelang.targets.amd.isa.buffer_load import BUFFER_LOAD
 from tilelang.targets.amd.isa.direct_to_lds import OFFSET_IF, SeveralLoads, directly_loaded, from_buffer, several_loads
 from tilelang.targets.amd.isa.save_registers import FORGET, ITERATIONS, RECOMPUTE, REMATERIALIZE
+from tilelang.targets.amd.isa.scheduling import KEEP_ORDER
 from tilelang.targets.amd.isa.wait_counters import WAIT_FOR_TRACKED_LOADS
 from tilelang.targets.amd.machines import CDNA_WAVE, MAX_THREADS
 from tilelang.targets.gpu.codegen.program import instructions_of
@@ -66,6 +68,7 @@ class HipStmtPrinter(ThreadStmtPrinter):
         self._launch_body = launch.body
         arrays = [s.buffer for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.LOCAL]
         self._array_registers = sum(-(-(b.bytes or 0) // 4) for b in arrays if b.view_of is None)
+        self._selects = exprs.selects
         self._split_addresses = exprs.split_addresses
         self._lds_offsets = exprs.lds_offsets
         self._moving_resources: dict[For, list[str]] = {}  # per loop, declarations of resources in each iteration
@@ -99,6 +102,14 @@ class HipStmtPrinter(ThreadStmtPrinter):
         split = None if source is None else self._split_addresses.get(address_key(source))
         if loads is None or split is None or not self._load_together(node.var, loads, split):
             super()._for(node, also)
+
+    def _if(self, node: If) -> None:
+        loads = selected_loads(node, self._selects)
+        if loads is None:
+            super()._if(node)
+        else:
+            self.stmt(loads)
+            super()._call(CallStmt(KEEP_ORDER, (), loc=node.loc))  # else loads would sink to their uses
 
     def _to_first_lane(self, node: CallStmt) -> CallStmt:
         """A load to LDS by the address of the first lane, which counts; other calls unchanged."""

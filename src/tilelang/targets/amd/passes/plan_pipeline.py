@@ -29,18 +29,23 @@ from tilelang.schedule.prefetch import copies_first
 from tilelang.schedule.register_prefetch import MAX_VERSIONS, prefetched
 from tilelang.schedule.split_copies import prefetchable
 from tilelang.schedule.statement_work import statement_work
+from tilelang.targets.amd.machines import ARRAY_REGISTERS, RESERVED_REGISTERS, Feature
 
 _ROW_PADDING = 16  # bytes that a layout adds to a row of a tile at most, where swizzles do not avoid bank conflicts
+_REGISTER_BYTES = 4
 _PREFETCH_BYTES = 256  # of a thread, for prefetched tiles: a quarter of 256 registers
 
 
 class _Planner(LoopPlanner):
     def __init__(self, launch: Launch, domain: Domain, context: PassContext) -> None:
         super().__init__()
-        self._register_bytes = launch.num_threads * _PREFETCH_BYTES
-        allocated = _bytes(s.buffer for s in walk(launch.body) if isinstance(s, Alloc))
-        self._spare = context.target.machine.shared_bytes - allocated
-        self._sheet = context.target.machine.data_sheet
+        machine, buffers = context.target.machine, [s.buffer for s in walk(launch.body) if isinstance(s, Alloc)]
+        self._register_bytes = self._free_bytes = launch.num_threads * _PREFETCH_BYTES
+        if machine.has(Feature.WMMA_REPEATED):  # whose operands are in registers twice
+            registers = ARRAY_REGISTERS - RESERVED_REGISTERS[machine.warp_size]
+            self._free_bytes = launch.num_threads * registers * _REGISTER_BYTES - _bytes(buffers, Scope.FRAGMENT)
+        self._spare = machine.shared_bytes - _bytes(buffers, Scope.SHARED)
+        self._sheet = machine.data_sheet
 
     def work(self, stmt: Stmt) -> Work | None:
         return None if self._sheet is None else statement_work(stmt, self._sheet.rates)
@@ -62,7 +67,7 @@ class _Planner(LoopPlanner):
         if direct is not None:
             return PlannedLoop(loop, (), direct)
         for versions in range(min(stages - 1, MAX_VERSIONS), 0, -1):
-            found = prefetched(loop, outside, versions, self._register_bytes)
+            found = prefetched(loop, outside, versions, self._register_bytes, self._free_bytes)
             if isinstance(found, str):
                 direct = self._direct_placement(body, stages, outside) if gathers else None
                 return PlannedLoop(loop, (), direct, found)
@@ -88,7 +93,7 @@ class _Planner(LoopPlanner):
     def _fits(self, body: LoopBody, placement: Placement, row_padding: int) -> bool:
         """Reserves shared memory for the versions of a placement; whether there was enough."""
         counts = version_counts(body, placement)
-        extra = sum((count - 1) * _bytes([buffer]) for buffer, count in counts.items())
+        extra = sum((count - 1) * _bytes([buffer], Scope.SHARED) for buffer, count in counts.items())
         padding = sum(count * _rows(buffer) * row_padding for buffer, count in counts.items())
         if extra + padding > self._spare:
             return False
@@ -96,9 +101,9 @@ class _Planner(LoopPlanner):
         return True
 
 
-def _bytes(buffers: Iterable[Buffer]) -> int:
-    """The shared memory of buffers."""
-    return sum(b.bytes or 0 for b in buffers if b.scope is Scope.SHARED and b.view_of is None)
+def _bytes(buffers: Iterable[Buffer], scope: Scope) -> int:
+    """The bytes of the buffers of a scope."""
+    return sum(b.bytes or 0 for b in buffers if b.scope is scope and b.view_of is None)
 
 
 def _rows(buffer: Buffer) -> int:

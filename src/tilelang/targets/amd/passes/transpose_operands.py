@@ -4,7 +4,7 @@ Takes a tile-level function with its copies divided in loads to registers and st
 tiles have K contiguous. Matrix instructions need neighbors along K in a register: otherwise every wave that reads the
 tile permutes its elements, where the threads that store it do so once; and reads are as wide as can be, two steps of K
 each. Invariant: all that uses such a tile are stores of whole tiles from fragments, which only loads from global memory
-fill, and gemms by matrix instructions. Machines that read LDS transposed need none of this.
+fill, or zeros, and gemms by matrix instructions. Machines that read LDS transposed need none of this.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tilelang.lowering.chunks import chunk_elements
 from tilelang.lowering.lowering import ACCEPTED, LoweringContext, Lowerings
 from tilelang.lowering.regions import is_whole
 from tilelang.ops.copy import Copy, Transpose
+from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
@@ -130,6 +131,8 @@ def _is_stored(store: Copy, buffer: Buffer, uses: Mapping[Buffer, list[Stmt]]) -
     if not is_whole(store.src) or not _is_matrix(store.dst) or held.static_shape != (buffer.static_shape or ())[-2:]:
         return False
     for stmt in uses.get(held, ()):
+        if isinstance(stmt, Fill):
+            continue
         if not isinstance(stmt, Copy):
             return False
         if stmt.dst.buffer is held:
