@@ -13,6 +13,7 @@ from tilelang.schedule.override_errors import statement_at
 
 HOPPER = {"kind": "cuda", "arch": "sm_90a"}
 AMPERE = {"kind": "cuda", "arch": "sm_80"}
+CDNA = {"kind": "hip", "arch": "gfx942"}
 LOOP = "for k in T.Pipelined(T.ceildiv(K, bk), num_stages=stages):"
 LAUNCH = "with T.Kernel(T.ceildiv(N, bn), T.ceildiv(M, bm), threads=128, cluster_dims=cluster) as (bx, by):"
 
@@ -196,7 +197,24 @@ def test_a_saved_placement_that_copies_cannot_have(order, stage, reason):
     assert line == LOOP
 
 
-@pytest.mark.parametrize("target", [HOPPER, AMPERE])
+@pytest.mark.parametrize(
+    ("key", "value", "shown"),
+    [("consumers", "2", "2"), ("persistent", "true", "True"), ("cluster", "[2, 1]", "(2, 1, 1)"), ("stages", "4", "4")],
+)
+def test_a_saved_schedule_of_what_a_machine_does_not_have(key, value, shown):
+    assert message(two_gemms(), CDNA, schedule=f'[{{"{key}": {value}}}]') == [
+        f"pass_configs: 'tl.schedule' sets '{key}' to {shown}, which kernels for gfx942 do not have",
+        "with T.Kernel(1, threads=128):",
+        f"hint: leave '{key}' out, or save the schedule of the kernel for gfx942: kernel.explain() prints it",
+    ]
+
+
+def test_a_saved_schedule_that_says_that_there_is_none_of_it():
+    without = '[{"specialized": true, "persistent": false, "consumers": 1, "cluster": [1, 1, 1], "split_k": 1}]'
+    assert saved(compiled(two_gemms(), CDNA)) == saved(compiled(two_gemms(), CDNA, without))
+
+
+@pytest.mark.parametrize("target", [HOPPER, AMPERE, CDNA])
 def test_a_saved_schedule_of_another_program(target):
     func = gemm_kernel(512, 512, 512)
     assert message(func, target, schedule="[{}, {}]") == [

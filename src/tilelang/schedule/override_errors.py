@@ -7,15 +7,34 @@ write instead.
 from __future__ import annotations
 
 from tilelang.errors import ProgramError, ResourceError
+from tilelang.ir.func import PrimFunc
 from tilelang.ir.stmt import For, Launch, Stmt
+from tilelang.ir.visit import walk
+from tilelang.options import CompileOptions
 from tilelang.saved_schedule import Placement
 
 
-def wrong_number_of_launches(given: int, found: int) -> ProgramError:
-    """A saved schedule is that of another program."""
+def check_launches(func: PrimFunc, options: CompileOptions) -> None:
+    """Refuses a saved schedule of another program.
+
+    Raises:
+        ProgramError: It has another number of kernels.
+    """
+    saved, found = len(options.saved_schedules), sum(isinstance(stmt, Launch) for stmt in walk(func.body))
+    if saved not in (0, found):
+        kernels = _counted(saved, "kernel")
+        raise ProgramError(
+            f"pass_configs: 'tl.schedule' is that of a program of {kernels}, but this one has {found}",
+            hint="save the schedule of this program: kernel.explain() prints it",
+        )
+
+
+def without_counterpart(launch: Launch, name: str, value: object, arch: str) -> ProgramError:
+    """A saved schedule has something that no kernel for a machine has."""
     return ProgramError(
-        f"pass_configs: 'tl.schedule' is that of a program of {_counted(given, 'kernel')}, but this one has {found}",
-        hint="save the schedule of this program: kernel.explain() prints it",
+        f"pass_configs: 'tl.schedule' sets {name!r} to {value}, which kernels for {arch} do not have",
+        loc=launch.loc,
+        hint=f"leave {name!r} out, or save the schedule of the kernel for {arch}: kernel.explain() prints it",
     )
 
 

@@ -187,10 +187,19 @@ def _planned(launch: Launch, number: int, planner: LoopPlanner, context: PassCon
     return dataclasses.replace(launch, body=body, plan=made)
 
 
-def plan_pipeline(planner: Callable[[Launch, Domain, PassContext], LoopPlanner]) -> Pass:
-    """The pass of a target, given what makes its planner of a launch."""
+def plan_pipeline(
+    planner: Callable[[Launch, Domain, PassContext], LoopPlanner],
+    check: Callable[[PrimFunc, PassContext], None] = lambda func, context: None,
+) -> Pass:
+    """The pass of a target.
+
+    Args:
+        planner: Makes the planner of a launch.
+        check: Raises where a saved schedule has more than placements, and the target cannot keep it.
+    """
 
     def run(func: PrimFunc, context: PassContext) -> PrimFunc:
+        check(func, context)
         domain, numbers = of_function(func), itertools.count()
 
         def step(launch: Launch) -> Launch:

@@ -105,9 +105,18 @@ def test_direct_loads_run_ahead_in_as_many_versions_as_there_are_stages(stages, 
     assert_simulates(main, *arguments, arch="gfx950", seeds=(0, 1))
 
 
-def test_stages_that_do_not_fit_are_left_out():
+@pytest.mark.parametrize(("arch", "versions"), [("gfx950", {2}), ("gfx942", set())])
+def test_stages_that_do_not_fit_are_left_out_and_that_is_said(arch, versions):
     main, _ = gemm(256, 256, 256, (256, 256, 64), stages=4, threads=256)
-    assert {2} == {versions for _, versions in launch_of(main, "gfx950").plan.versions}
+    launch = launch_of(main, arch)
+    assert versions == {count for _, count in launch.plan.versions}
+    assert "T.Pipelined: 2 of 4 stages fit or are of use" in [note.text for note in launch.plan.notes]
+
+
+@pytest.mark.parametrize(("arch", "stages", "count"), [("gfx950", 5, 0), ("gfx942", 3, 0), ("gfx942", 5, 1)])
+def test_stages_are_said_to_be_of_no_use_where_they_are(arch, stages, count):
+    found = [note for note in notes(gemm(64, 64, 96, (64, 64, 16), stages=stages)[0], arch) if "of use" in note]
+    assert [f"T.Pipelined: 3 of {stages} stages fit or are of use"] * count == found
 
 
 def test_one_copy_that_cannot_be_direct_sends_all_through_registers():

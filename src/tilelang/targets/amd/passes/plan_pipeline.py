@@ -1,6 +1,7 @@
 """Which copies of pipelined loops run ahead, by direct loads or through registers, for `schedule.plan_pipeline`.
 
-Takes a pipelined loop whose operators have their lowerings; gives its plan, or why it stays serial.
+Takes a pipelined loop whose operators have their lowerings; gives its plan, or why it stays serial. Of a saved schedule
+it keeps placements, and refuses all else.
 
 Copies to shared memory, and parallel loops that gather rows, are split by `schedule.register_prefetch` into loads to
 registers, which run one or two iterations ahead, and stores. If direct loads to LDS can do all of it, they run
@@ -14,7 +15,9 @@ import math
 from collections.abc import Iterable, Mapping
 
 from tilelang.arith.domain import Domain
+from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.func import PrimFunc
 from tilelang.ir.stmt import Alloc, For, Launch, ParallelLoop, PipelineSpec, Stmt
 from tilelang.ir.visit import walk
 from tilelang.ops.copy import Copy
@@ -23,6 +26,7 @@ from tilelang.saved_schedule import Placement, in_sequence
 from tilelang.schedule.async_copies import is_asynchronous
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.loop_graph import Work, loop_graph
+from tilelang.schedule.override_errors import check_launches, without_counterpart
 from tilelang.schedule.placement_legality import placement_override, version_counts, violation
 from tilelang.schedule.plan_pipeline import LoopPlanner, PlannedLoop, plan_pipeline
 from tilelang.schedule.prefetch import copies_first
@@ -51,29 +55,34 @@ class _Planner(LoopPlanner):
         return None if self._sheet is None else statement_work(stmt, self._sheet.rates)
 
     def plan(self, loop: For, outside: Mapping[Buffer, str], given: Placement | None) -> PlannedLoop:
-        planned = self._plan(loop, outside)
+        planned, stages = self._plan(loop, outside)
         override = placement_override(planned.loop, outside, given)
-        return planned if override is None else dataclasses.replace(planned, placement=override[0], reason=override[1])
+        if override is not None:
+            return dataclasses.replace(planned, placement=override[0], reason=override[1])
+        requested = _stages(loop)
+        if planned.placement is not None and stages < requested:
+            self.notes.append(Note(f"T.Pipelined: {stages} of {requested} stages fit or are of use", loop.loc))
+        return planned
 
-    def _plan(self, loop: For, outside: Mapping[Buffer, str]) -> PlannedLoop:
-        """The plan without a saved schedule."""
-        body, stages = LoopBody(loop), (loop.pipeline or PipelineSpec()).num_stages
+    def _plan(self, loop: For, outside: Mapping[Buffer, str]) -> tuple[PlannedLoop, int]:
+        """The plan without a saved schedule, and its stages."""
+        body, stages = LoopBody(loop), _stages(loop)
         if (override := placement_override(loop, outside)) is not None:
-            return PlannedLoop(loop, (), *override)
+            return PlannedLoop(loop, (), *override), stages
         if stages < 2:
-            return PlannedLoop(loop)
+            return PlannedLoop(loop), stages
         gathers = any(isinstance(copy, ParallelLoop) for copy in prefetchable(body))  # which have to pass registers
         direct = None if gathers else self._direct_placement(body, stages, outside)
         if direct is not None:
-            return PlannedLoop(loop, (), direct)
+            return PlannedLoop(loop, (), direct), direct.last + 1
         for versions in range(min(stages - 1, MAX_VERSIONS), 0, -1):
             found = prefetched(loop, outside, versions, self._register_bytes, self._free_bytes)
             if isinstance(found, str):
                 direct = self._direct_placement(body, stages, outside) if gathers else None
-                return PlannedLoop(loop, (), direct, found)
+                return PlannedLoop(loop, (), direct, found), direct.last + 1 if direct is not None else stages
             if versions == 1 or self._fits(LoopBody(found.loop), found.placement, _ROW_PADDING):
-                return PlannedLoop(found.loop, found.registers, found.placement, loads=found.loads)
-        return PlannedLoop(loop)
+                return PlannedLoop(found.loop, found.registers, found.placement, loads=found.loads), versions + 1
+        return PlannedLoop(loop), stages
 
     def _direct_placement(self, body: LoopBody, stages: int, outside: Mapping[Buffer, str]) -> Placement | None:
         """The placement in which all `T.copy` are direct loads; None if some cannot be, or if tiles do not fit."""
@@ -101,6 +110,11 @@ class _Planner(LoopPlanner):
         return True
 
 
+def _stages(loop: For) -> int:
+    """The stages that the user asks for."""
+    return (loop.pipeline or PipelineSpec()).num_stages
+
+
 def _bytes(buffers: Iterable[Buffer], scope: Scope) -> int:
     """The bytes of the buffers of a scope."""
     return sum(b.bytes or 0 for b in buffers if b.scope is scope and b.view_of is None)
@@ -111,4 +125,15 @@ def _rows(buffer: Buffer) -> int:
     return math.prod((buffer.static_shape or ())[:-1])
 
 
-PASS = plan_pipeline(_Planner)
+def _check_saved(func: PrimFunc, context: PassContext) -> None:
+    """Refuses saved schedules that set more than placements, other than that there is none of something, or one."""
+    check_launches(func, context.options)
+    launches = (stmt for stmt in walk(func.body) if isinstance(stmt, Launch))
+    for launch, saved in zip(launches, context.options.saved_schedules, strict=False):
+        for field in dataclasses.fields(saved):
+            name, value = field.name, getattr(saved, field.name)
+            if name not in ("specialized", "loops") and (value is True or value not in (None, 0, 1, (1, 1, 1))):
+                raise without_counterpart(launch, name, value, context.target.arch)
+
+
+PASS = plan_pipeline(_Planner, _check_saved)

@@ -32,6 +32,7 @@ from tilelang.passes.tile import demote_fragments, flatten_parallel
 from tilelang.passes.tile.expand_to_loops import all_but_gemms_expanded
 from tilelang.saved_schedule import Placement, ScheduleOverrides
 from tilelang.schedule.iteration import trip_count
+from tilelang.schedule.override_errors import check_launches
 from tilelang.targets.nvidia.machines import Feature
 from tilelang.targets.nvidia.passes.choose_cluster import (
     Extents,
@@ -49,7 +50,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.capabilities import (
     TargetCapabilities,
     target_capabilities,
 )
-from tilelang.targets.nvidia.passes.warp_specialization.check_overrides import check_launches, check_overrides
+from tilelang.targets.nvidia.passes.warp_specialization.check_overrides import check_overrides
 from tilelang.targets.nvidia.passes.warp_specialization.consumer_count import (
     choose_consumers,
     consumers_refusal,

@@ -6,11 +6,7 @@ from specialized import TABLE, context, gemm_kernel, launch_of
 from tilelang.errors import ProgramError, ResourceError
 from tilelang.saved_schedule import ScheduleOverrides
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import target_capabilities
-from tilelang.targets.nvidia.passes.warp_specialization.check_overrides import (
-    check_consumers,
-    check_launches,
-    check_overrides,
-)
+from tilelang.targets.nvidia.passes.warp_specialization.check_overrides import check_consumers, check_overrides
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
 from tilelang.targets.nvidia.schedule import Schedule
 
@@ -28,13 +24,6 @@ def test_what_fits_passes():
     checked(Schedule(2, 4), stages=4, registers=(240, 24))
     check_consumers(LAUNCH, 2, lambda count: "")
     check_consumers(LAUNCH, 2, lambda count: "none can")  # the launch is not specialized then
-    check_launches(FUNC, context().options)
-    check_launches(FUNC, context(schedule="[{}]").options)
-
-
-def test_a_schedule_of_two_kernels_is_refused_for_one():
-    with pytest.raises(ProgramError, match="that of a program of 2 kernels, but this one has 1"):
-        check_launches(FUNC, context(schedule="[{}, {}]").options)
 
 
 def test_more_stages_than_there_are_are_refused():

@@ -7,17 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tilelang.ir.func import PrimFunc
 from tilelang.ir.stmt import For, Launch
-from tilelang.ir.visit import walk
-from tilelang.options import CompileOptions
 from tilelang.saved_schedule import ScheduleOverrides
 from tilelang.schedule.override_errors import (
     impossible_consumers,
     impossible_registers,
     too_many_registers,
     too_many_stages,
-    wrong_number_of_launches,
 )
 from tilelang.targets.nvidia.isa.registers import REGISTER_COUNTS
 from tilelang.targets.nvidia.machines import REGISTERS_PER_SM
@@ -26,13 +22,6 @@ from tilelang.targets.nvidia.passes.warp_specialization.register_budget import r
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule
 
 MAX_CONSUMERS = 4
-
-
-def check_launches(func: PrimFunc, options: CompileOptions) -> None:
-    """Raises where a saved schedule is that of another program."""
-    saved, found = len(options.saved_schedules), sum(isinstance(stmt, Launch) for stmt in walk(func.body))
-    if saved not in (0, found):
-        raise wrong_number_of_launches(saved, found)
 
 
 def check_consumers(launch: Launch, consumers: int, refusal: Callable[[int], str]) -> None:
