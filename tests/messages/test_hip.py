@@ -44,7 +44,6 @@ def main(A: T.Tensor((512, 512), "float16"), B: T.Tensor((512, 512), "float16"),
 """
 SM_80_ON = ", ".join(name for name in MACHINES if name != "sm_75")
 SM_90_ON = SM_80_ON.partition("sm_89, ")[2]
-PORTABLE = "or write what every GPU has: T.gemm, T.copy in loops of T.Pipelined, T.sync_threads()"
 
 REFUSED = {  # the error, a machine, a program, and what is said of it
     "more LDS than there is": (
@@ -106,32 +105,32 @@ hint: divide the blocks among the axes of T.Kernel(...), or give each block more
     "a transaction barrier": statement(
         "b = T.alloc_barrier(1)",
         f"mbarrier_init: gfx942 cannot do that; it needs one of {SM_80_ON}",
-        f"compile with target={{'kind': 'cuda', 'arch': 'sm_80'}}, {PORTABLE}",
+        "compile with target={'kind': 'cuda', 'arch': 'sm_80'}, or let T.Pipelined wait for copies, and T.sync_threads() for threads",
     ),
     "a wait for copies of another vendor": statement(
         "T.ptx_wait_group(0)",
         f"cp_async_wait: gfx942 cannot do that; it needs one of {SM_80_ON}",
-        f"compile with target={{'kind': 'cuda', 'arch': 'sm_80'}}, {PORTABLE}",
+        "compile with target={'kind': 'cuda', 'arch': 'sm_80'}, or write T.copy in loops of T.Pipelined, which waits for it",
     ),
     "a fence of matrix instructions of another vendor": statement(
         "T.warpgroup_arrive()",
         "wgmma_fence: gfx942 cannot do that; it needs one of sm_90a",
-        f"compile with target={{'kind': 'cuda', 'arch': 'sm_90a'}}, {PORTABLE}",
+        "compile with target={'kind': 'cuda', 'arch': 'sm_90a'}, or write T.gemm, which waits for itself",
     ),
     "registers by hand": statement(
         "T.set_max_nreg(24, 0)",
         "set_max_registers_dec_24: gfx942 cannot do that; it needs one of sm_90a",
-        f"compile with target={{'kind': 'cuda', 'arch': 'sm_90a'}}, {PORTABLE}",
+        "compile with target={'kind': 'cuda', 'arch': 'sm_90a'}, or leave it out: all waves of a block have the same registers",
     ),
     "a barrier of a cluster": statement(
         "T.cluster_sync()",
         f"cluster_arrive: gfx942 cannot do that; it needs one of {SM_90_ON}",
-        f"compile with target={{'kind': 'cuda', 'arch': 'sm_90'}}, {PORTABLE}",
+        "compile with target={'kind': 'cuda', 'arch': 'sm_90'}, or let blocks meet in global memory: T.sync_grid() waits for all of them",
     ),
     "a fence between proxies": statement(
         "T.fence_proxy_async()",
         f"fence_proxy_async: gfx942 cannot do that; it needs one of {SM_90_ON}",
-        f"compile with target={{'kind': 'cuda', 'arch': 'sm_90'}}, {PORTABLE}",
+        "compile with target={'kind': 'cuda', 'arch': 'sm_90'}, or leave it out: it orders what the copy engine does",
     ),
     "tensor memory": statement(
         "T.alloc_tmem((128, 128), 'float32')",
@@ -141,15 +140,39 @@ hint: divide the blocks among the axes of T.Kernel(...), or give each block more
     "an election among 64 lanes": statement(
         "T.shuffle_elect(64)",
         "elect: names lanes by the bits of a uint32, but a warp of gfx942 has 64 lanes",
-        "write T.reduce_sum, T.cumsum and the like on tiles, which suit warps of any size",
+        "write T.get_lane_idx() == 0, which holds in one lane of a warp",
     ),
+    "a barrier of some lanes of 64": statement(
+        "T.sync_warp(0xff)",
+        "sync_warp: names lanes by the bits of a uint32, but a warp of gfx942 has 64 lanes",
+        "write T.sync_warp() without a mask, for all lanes of a warp",
+    ),
+    "assembly of another vendor": statement(
+        "T.inline_ptx('membar.gl;')",
+        f"inline_ptx: gfx942 cannot do that; it needs one of {', '.join(MACHINES)}",
+        "compile with target={'kind': 'cuda', 'arch': 'sm_75'}, or call a C++ function of T.import_source by T.call_extern",
+    ),
+    "a store with a hint": statement(
+        "T.stg(A[0, 0], 1.0, hint='evict_first')",
+        f"store_float16_evict_first: gfx942 cannot do that; it needs one of {', '.join(MACHINES)}",
+        "compile with target={'kind': 'cuda', 'arch': 'sm_75'}, or write the element itself, as in A[i] = B[j]: hints and "
+        "caches decide nothing about results",
+    ),
+    "a clock": (
+        errors.NoLowering, "gfx942", body("A[0, 0] = T.cast(T.clock64(), 'float16')\n"), f"""\
+clock64: gfx942 cannot do that; it needs one of {', '.join(MACHINES)}
+ --> kernel.py:7:9
+7 |         A[0, 0] = T.cast(T.clock64(), 'float16')
+  |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+hint: compile with target={{'kind': 'cuda', 'arch': 'sm_75'}}, or measure whole kernels: kernel.get_profiler().do_bench()
+"""),
     "a gemm by one lowering of another vendor": (
         errors.NoLowering, "gfx942", GEMM.replace("T.gemm(", "T.wgmma_gemm(").format(threads=128, M=64, K=32), """\
 T.wgmma_gemm: gfx942 cannot do that; it needs one of sm_90a
   --> kernel.py:14:13
 14 |             T.wgmma_gemm(A_s, B_s, C_f)
    |             ^^^^^^^^^^^^^^^^^^^^^^^^^^^
-hint: compile with target={'kind': 'cuda', 'arch': 'sm_90a'}, or write what every GPU has: T.gemm, T.copy in loops of T.Pipelined, T.sync_threads(); T.wgmma_gemm requires Hopper WGMMA lowering
+hint: compile with target={'kind': 'cuda', 'arch': 'sm_90a'}, or write T.gemm; T.wgmma_gemm requires Hopper WGMMA lowering
 """),
     "clusters of blocks": (
         errors.NoLowering, "gfx942",
@@ -158,17 +181,17 @@ T.Kernel: cluster_dims=(2, 1, 1): gfx942 cannot do that; it needs one of {SM_90_
  --> kernel.py:6:5
 6 |     with T.Kernel(2, threads=128, cluster_dims=(2, 1, 1)) as bx:
   |     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-hint: compile with target={{'kind': 'cuda', 'arch': 'sm_90'}}, {PORTABLE}
+hint: compile with target={{'kind': 'cuda', 'arch': 'sm_90'}}, or leave cluster_dims out
 """),
     "a named barrier": statement(
         "T.sync_threads(1, 64)",
         f"bar_sync: gfx942 cannot do that; it needs one of {', '.join(MACHINES)}",
-        f"compile with target={{'kind': 'cuda', 'arch': 'sm_75'}}, {PORTABLE}",
+        "compile with target={'kind': 'cuda', 'arch': 'sm_75'}, or write T.sync_threads() for all threads, or T.sync_warp() for those of a warp",
     ),
     "a named barrier of half a wave": statement(
         "T.sync_threads(1, 32)",
         f"bar_sync: gfx942 cannot do that; it needs one of {', '.join(MACHINES)}",
-        f"compile with target={{'kind': 'cuda', 'arch': 'sm_75'}}, {PORTABLE}",
+        "compile with target={'kind': 'cuda', 'arch': 'sm_75'}, or write T.sync_threads() for all threads, or T.sync_warp() for those of a warp",
     ),
     "a shuffle by a mask of 32 lanes": (
         errors.NoLowering, "gfx942", body("A[0, 0] = T.shfl_xor(A[0, 0], 1)\n"), """\

@@ -100,6 +100,30 @@ def test_an_unknown_architecture_names_the_nearest() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "near"),
+    [
+        ("gfx900", "gfx90a"),
+        ("gfx90", "gfx90a"),
+        ("gfx941", "gfx942"),
+        ("gfx1101", "gfx1100"),
+        ("gfx1030", "gfx1100"),
+        ("gfx1103", "gfx1100"),
+        ("gfx1150", "gfx1151"),
+        ("gfx1250", "gfx1200"),
+        ("gfx942:sramecc+:xnack-", "gfx942"),
+        ("MI250X", "gfx90a"),
+        ("mi355x", "gfx950"),
+        ("sm_80", "gfx942"),
+        ("", "gfx942"),
+    ],
+)
+def test_the_nearest_architecture_is_of_the_generation(given: str, near: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        parse_target({"kind": "hip", "arch": given})
+    assert f"hint: a valid target config dict is {{'kind': 'hip', 'arch': '{near}'}}" == str(caught.value).splitlines()[-1]
+
+
+@pytest.mark.parametrize(
     ("given", "message"),
     [
         ("cpi", "target: unknown name 'cpi'\nhint: did you mean 'cpu'? Pass target options as a dict, such as "
@@ -121,11 +145,15 @@ def test_an_unknown_architecture_names_the_nearest() -> None:
         (7, "target: expected a name or a mapping with 'kind', got 7\n"
             "hint: write target='cpu' or target={'kind': 'cuda', 'arch': 'sm_90a'}"),
         ("cuda -arch=sm_80", "target: 'cuda -arch=sm_80' is not the name of a target\n"
-                             "hint: Pass target options as a dict, such as {'kind': 'cuda', 'arch': 'sm_90a'}"),
+                             "hint: Pass target options as a dict, such as {'kind': 'cuda', 'arch': 'sm_80'}"),
+        ("hip -mcpu=gfx950", "target: 'hip -mcpu=gfx950' is not the name of a target\n"
+                             "hint: Pass target options as a dict, such as {'kind': 'hip', 'arch': 'gfx950'}"),
+        ("rocm -mcpu=gfx1", "target: 'rocm -mcpu=gfx1' is not the name of a target\n"
+                            "hint: Pass target options as a dict, such as {'kind': 'hip', 'arch': 'gfx942'}"),
         ({"arch": "x"}, "target: {'arch': 'x'} has no 'kind'\n"
                         "hint: a valid target config dict is {'kind': 'cuda', 'arch': 'sm_90a'}"),
         ({"kind": "cpu", "speed": 9}, "target: {'kind': 'cpu', 'speed': 9} has the unknown field 'speed'\n"
-                                      "hint: a valid target config dict is {'kind': 'cuda', 'arch': 'sm_90a'}"),
+                                      "hint: a valid target config dict is {'kind': 'cpu'}"),
         ({"kind": "cuda", "arch": 90}, "target: {'kind': 'cuda', 'arch': 90} has an 'arch' that is no text\n"
                                        "hint: a valid target config dict is {'kind': 'cuda', 'arch': 'sm_90a'}"),
         ({"kind": "cuda", "code": "sm_80"}, "target: {'kind': 'cuda', 'code': 'sm_80'} has a 'code' that is no list of "

@@ -16,8 +16,8 @@ from tilelang.ir.callee import Routine
 from tilelang.records import record
 from tilelang.targets.machine import NOTHING
 
-PORTABLE = "T.gemm, T.copy in loops of T.Pipelined, T.sync_threads()"
-"""The portable functions that messages suggest in place of the instructions of one vendor."""
+PORTABLE = "write what every GPU has: T.gemm, T.copy in loops of T.Pipelined, T.sync_threads()"
+"""What messages suggest in place of an instruction of one vendor that has no counterpart of its own."""
 
 
 class ExecutionScope(enum.Enum):
@@ -125,6 +125,7 @@ class Instruction(Routine):
         matrix: What it multiplies, if it is a matrix instruction.
         shared_rows: If it copies rows of shared memory whose addresses its first lanes have: how many, and the bytes of
             each.
+        instead: What a user may write where a GPU lacks it, as messages say; empty if that is `PORTABLE`.
         source: Manual and section.
         dialect_key: Family and variant, by which `Dialect.instructions` has the text of an instruction without texts.
     """
@@ -146,6 +147,7 @@ class Instruction(Routine):
     is_uniform: bool = False
     matrix: MatrixWork | None = None
     shared_rows: tuple[int, int] = (0, 0)
+    instead: str = ""
     source: str = ""
     dialect_key: tuple[Any, ...] = ()
 

@@ -7,7 +7,8 @@ that exists can be compiled for by this version; a driver is asked for its devic
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tilelang.errors import NoLowering, OptionError, TargetError, nearest
@@ -127,9 +128,12 @@ def present_runtime() -> Any:
 _DEFAULT_TARGET = "TILELANG_DEFAULT_TARGET"
 
 
-def _example() -> Mapping[str, str]:
-    """A mapping that means a target."""
-    return next(iter(families().values())).example
+def _example(given: str = "") -> Mapping[str, str]:
+    """A mapping that means a target, like what was given: a kind, and options in another syntax."""
+    kind, *options = given.replace("=", " ").split() or [""]
+    family = _aliases().get(kind) or next(iter(families().values()))
+    arch = next((option for option in options if option in family.machines), None)
+    return family.example if arch is None else {"kind": family.kind, "arch": arch}
 
 
 def _as_json(example: Mapping[str, str]) -> str:
@@ -163,21 +167,23 @@ def _parse(value: object, what: str) -> Target:
     if len(text.split()) > 1 and _meant(text) is None:
         raise TargetError(
             f"{what}: {text!r} is not the name of a target",
-            hint=f"Pass target options as a dict, such as {_example()}",
+            hint=f"Pass target options as a dict, such as {_example(text)}",
         )
     return _from_name(text, NATIVE, (), what)
 
 
+_ALIKE = 0.5  # of names, from 0 to 1
 _FIELDS = ("kind", "arch", "code")
 _IGNORED_FIELDS = ("keys", "tag", "mcpu", "num-cores", "max_num_threads", "thread_warp_size")  # which decide nothing
 
 
 def _from_mapping(value: Mapping[str, object], what: str) -> Target:
+    kind, arch, code = (value.get(name, default) for name, default in zip(_FIELDS, (None, NATIVE, ()), strict=True))
+
     def refused(why: str, example: Mapping[str, str] | None = None) -> TargetError:
-        hint = f"a valid target config dict is {example or _example()}"
+        hint = f"a valid target config dict is {example or _example(str(kind))}"
         return TargetError(f"{what}: {dict(value)!r} {why}", hint=hint)
 
-    kind, arch, code = (value.get(name, default) for name, default in zip(_FIELDS, (None, NATIVE, ()), strict=True))
     if not isinstance(kind, str):
         raise refused("has no 'kind'")
     for key in value:
@@ -274,13 +280,24 @@ def _machine(family: Family, arch: str, code: tuple[str, ...], what: str) -> Mac
     if arch in machines:
         return machines[arch]
     device = _meant(arch)
-    near = nearest(arch.lower(), machines, 0.5) or family.default
+    near = _nearest_machine(arch.lower(), machines) or family.default
     if device is not None and device["arch"] in machines:
         near = device["arch"]
     raise TargetError(
         f"{what}: unknown arch {arch!r} of {family.kind!r}; the known ones are {', '.join(machines)}",
         hint=f"a valid target config dict is {({'kind': family.kind, 'arch': near})}",
     )
+
+
+def _nearest_machine(name: str, machines: Iterable[str]) -> str:
+    """The machine that is most like one that is not known, first of all in how its name begins: as generations do."""
+    import difflib  # noqa: PLC0415  most names are known
+
+    def likeness(machine: str) -> tuple[int, float]:
+        return len(os.path.commonprefix([name, machine])), difflib.SequenceMatcher(None, name, machine).ratio()
+
+    found = max(machines, key=likeness)
+    return found if likeness(found)[1] >= _ALIKE else ""
 
 
 def _check_code(family: Family, machine: Machine, code: tuple[str, ...], what: str) -> None:

@@ -282,8 +282,8 @@ def test_what_only_machines_of_another_vendor_can_do_is_refused_with_their_names
         check_program(kernel, PassContext(target=Target("invented", "wave64")))
     assert caught.value.message.startswith("mbarrier_init: wave64 cannot do that; it needs one of sm_80, sm_86")
     assert (
-        "compile with target={'kind': 'cuda', 'arch': 'sm_80'}, or write what every GPU has: T.gemm, T.copy in loops of "
-        "T.Pipelined, T.sync_threads()"
+        "compile with target={'kind': 'cuda', 'arch': 'sm_80'}, or let T.Pipelined wait for copies, and T.sync_threads() "
+        "for threads"
     ) == caught.value.hint
 
 

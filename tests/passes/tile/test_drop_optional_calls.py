@@ -1,4 +1,4 @@
-"""What only makes launches overlap is dropped where the target cannot, and computes the same everywhere."""
+"""What decides nothing about results is dropped where the target has none of it, and computes the same everywhere."""
 
 import numpy as np
 import pytest
@@ -24,6 +24,20 @@ def add_one(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
 @pytest.mark.parametrize(("target", "kept"), [(Target("cuda", "sm_90a"), 2), (Target("cuda", "sm_89"), 0), (Target("cpu"), 0)])
 def test_calls_stay_only_where_the_target_has_the_instruction(target, kept):
     func = drop_optional_calls.PASS.run(add_one, PassContext(target=target))
+    assert kept == sum(isinstance(s, CallStmt) for s in walk(func.body))
+
+
+@T.prim_func
+def sleep(A: T.Tensor((64,), "float32")):
+    with T.Kernel(1, threads=64):
+        T.prefetch_global(A[0])
+        T.nanosleep(100)
+        A[T.get_thread_binding()] = 1
+
+
+@pytest.mark.parametrize(("target", "kept"), [(Target("cuda", "sm_75"), 2), (Target("hip", "gfx942"), 0), (Target("hip", "gfx1100"), 0)])
+def test_what_only_another_vendor_has_is_dropped(target, kept):
+    func = drop_optional_calls.PASS.run(sleep, PassContext(target=target))
     assert kept == sum(isinstance(s, CallStmt) for s in walk(func.body))
 
 

@@ -142,25 +142,26 @@ def _is_wide(buffer: Buffer, dtype: DType) -> bool:
 def _check_features(func: PrimFunc, target: Target) -> None:
     """Refuses instructions and clusters that the GPU does not support."""
     for stmt in walk(func.body):
-        required, needs, texts = "", NOTHING, frozenset[str]()
+        required, instead, needs, texts = "", "", NOTHING, frozenset[str]()
         if isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction):
             feature, needs = stmt.routine.name.removeprefix("tl_"), stmt.routine.needs
-            texts = frozenset(stmt.routine.texts)
+            texts, instead = frozenset(stmt.routine.texts), stmt.routine.instead
         elif isinstance(stmt, TileOp):
             feature = stmt.name
             if stmt.request is not None:
                 needs, required = stmt.request.needs, stmt.request.requires
+                instead = f"write {stmt.request.instead}"
             if isinstance(stmt, Gemm):
                 with stmt.loc:
                     stmt.check_scopes(Scope.SHARED, Scope.FRAGMENT)  # local arrays are private to a thread
         elif isinstance(stmt, Launch) and stmt.hints.cluster != (1, 1, 1):
-            feature = f"T.Kernel: cluster_dims={stmt.hints.cluster}"
+            feature, instead = f"T.Kernel: cluster_dims={stmt.hints.cluster}", "leave cluster_dims out"
         else:
             continue
         blocks = 2 if isinstance(stmt, Launch) else 1
         if (texts and target.kind not in texts) or not _supports(target.machine, needs, blocks):
             with stmt.loc:
-                raise _unsupported(feature, required, target, needs, blocks, texts)
+                raise _unsupported(feature, (required, instead), target, needs, blocks, texts)
 
 
 def _supports(machine: Machine, needs: enum.Flag, blocks: int) -> bool:
@@ -169,7 +170,7 @@ def _supports(machine: Machine, needs: enum.Flag, blocks: int) -> bool:
 
 
 def _unsupported(
-    feature: str, required: str, target: Target, needs: enum.Flag, blocks: int, texts: frozenset[str]
+    feature: str, hints: tuple[str, str], target: Target, needs: enum.Flag, blocks: int, texts: frozenset[str]
 ) -> NoLowering:
     """The error for a feature that the target lacks, with the targets that have it, of its own vendor first."""
     for family in (target.family, *families().values()):
@@ -177,7 +178,8 @@ def _unsupported(
             continue
         having = [each.name for each in family.machines.values() if _supports(each, needs, blocks)]
         if having:
-            instead = "leave it out" if family is target.family else f"write what every GPU has: {PORTABLE}"
+            required, counterpart = hints
+            instead = "leave it out" if family is target.family else counterpart or PORTABLE
             return NoLowering(
                 f"{feature}: {target.arch} cannot do that; it needs one of {', '.join(having)}",
                 hint=f"compile with target={({'kind': family.kind, 'arch': having[0]})}, or {instead}"

@@ -20,9 +20,11 @@ class _Drop(Rewriter):
         self._target = target
 
     def stmt(self, node: Stmt) -> Stmt | None:
-        if isinstance(node, CallStmt) and isinstance(node.routine, Instruction) and node.routine.optional:
-            return node if self._target.is_gpu and self._target.has(node.routine.needs) else None
-        return self.rebuild_stmt(node)
+        if not isinstance(node, CallStmt) or not isinstance(node.routine, Instruction) or not node.routine.optional:
+            return self.rebuild_stmt(node)
+        texts = node.routine.texts  # of one vendor; those of several have none
+        has_text = not texts or self._target.kind in texts
+        return node if self._target.is_gpu and self._target.has(node.routine.needs) and has_text else None
 
 
 def _run(func: PrimFunc, context: PassContext) -> PrimFunc:

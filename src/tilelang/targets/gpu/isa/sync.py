@@ -125,6 +125,7 @@ SYNC_WARP = Instruction(
     _sync_warp,
     execution_scope=ExecutionScope.WARP,
     effect=Effect.SYNC_WARP,
+    instead="write T.sync_warp() without a mask, for all lanes of a warp",
     source="PTX ISA, 'Parallel Synchronization and Communication Instructions: bar.warp.sync'",
     dialect_key=("sync_warp",),
 )

@@ -105,7 +105,9 @@ def _vote(name: str, result: DType, answer: Callable[[np.ndarray, np.ndarray], n
     return _constant(name, simulate, result, "vote.sync")
 
 
-def _constant(name: str, simulate: Callable[..., Any], result: DType, operation: str) -> Instruction:
+def _constant(
+    name: str, simulate: Callable[..., Any], result: DType, operation: str, *, instead: str = ""
+) -> Instruction:
     source = _COMMUNICATION.format(operation)
     return Instruction(
         name,
@@ -114,6 +116,7 @@ def _constant(name: str, simulate: Callable[..., Any], result: DType, operation:
         simulate,
         execution_scope=ExecutionScope.WARP,
         result=result,
+        instead=instead,
         source=source,
         dialect_key=(name,),
     )
@@ -177,7 +180,9 @@ def _elect(warp: Warp, mask: Any) -> np.ndarray:
     return np.asarray(lanes.any(axis=1) & (lanes.argmax(axis=1) == warp.lane))
 
 
-ELECT = _constant("elect", _elect, BOOL, "elect.sync")
+ELECT = _constant(
+    "elect", _elect, BOOL, "elect.sync", instead="write T.get_lane_idx() == 0, which holds in one lane of a warp"
+)
 """Whether the lane is the elected one; the operand is the mask of lanes. The simulator elects the first."""
 
 

@@ -144,6 +144,7 @@ def mma(atom: MmaAtom) -> Instruction:
         execution_scope=ExecutionScope.WARP,
         needs=atom.needs,
         matrix=MatrixWork(math.prod(atom.shape), atom.a_dtype.bits),
+        instead="write T.gemm, which takes the matrix instructions of every GPU",
         source='PTX ISA, "mma"',
     )
 

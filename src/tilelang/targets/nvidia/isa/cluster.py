@@ -32,6 +32,7 @@ from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_ARRIVE, named
 from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement, register, shared_address, shared_operand
 from tilelang.targets.nvidia.machines import Feature
 
+_INSTEAD = "let blocks meet in global memory: T.sync_grid() waits for all of them"
 _SOURCE = "PTX ISA, '{}'"
 
 
@@ -120,6 +121,7 @@ __device__ __forceinline__ int tl_{name}() {{
         simulate,
         result=INT32,
         needs=Feature.CLUSTER,
+        instead=_INSTEAD,
         source=_SOURCE.format("Special Registers: %" + register),
     )
 
@@ -134,6 +136,7 @@ def _barrier(name: str, operation: str, simulate: Callable[[Warp], Any], comment
         execution_scope=ExecutionScope.CLUSTER,
         effect=Effect.SYNC_SOME,
         needs=Feature.CLUSTER,
+        instead=_INSTEAD,
         source=_SOURCE.format("Parallel Synchronization and Communication Instructions: barrier.cluster"),
     )
 
@@ -187,6 +190,7 @@ def mbarrier_arrive_remote(*, release: bool = False) -> Instruction:
         "Counts this thread as arrived at the barrier at the same place in another block of the cluster.",
         effect=Effect.SYNC_SOME,
         needs=Feature.CLUSTER,
+        instead=_INSTEAD,
         source=_SOURCE.format("Parallel Synchronization and Communication Instructions: mbarrier.arrive"),
     )
 
@@ -220,6 +224,7 @@ __device__ __forceinline__ {how.word.name} {name}(const void* shared, int block)
         _load(dtype),
         result=dtype,
         needs=Feature.CLUSTER,
+        instead=_INSTEAD,
         source=_SOURCE.format("Data Movement and Conversion Instructions: ld"),
     )
 
@@ -250,6 +255,7 @@ __device__ __forceinline__ void {name}(void* shared, int block, {how.word.name} 
         {"cuda": helper},
         _store(dtype),
         needs=Feature.CLUSTER,
+        instead=_INSTEAD,
         source=_SOURCE.format("Data Movement and Conversion Instructions: st"),
     )
 
@@ -285,6 +291,7 @@ __device__ __forceinline__ void {name}(void* shared, int block, {how.word.name} 
         _store_async(dtype),
         async_unit=TMA_LOAD,
         needs=Feature.CLUSTER,
+        instead=_INSTEAD,
         source=_SOURCE.format("Data Movement and Conversion Instructions: st.async"),
     )
 

@@ -25,6 +25,7 @@ from tilelang.targets.nvidia.isa.async_units import CP_ASYNC
 from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement, shared_operand
 from tilelang.targets.nvidia.machines import Feature
 
+_INSTEAD = "write T.copy in loops of T.Pipelined, which waits for it"
 SIZES = (4, 8, 16)  # in bytes; both addresses are multiples of the size
 _SOURCE = "PTX ISA, 'Data Movement and Conversion Instructions: {}'"
 
@@ -79,6 +80,7 @@ __device__ __forceinline__ void {name}(void* shared, const void* global, bool ke
         async_unit=CP_ASYNC,
         needs=Feature.CP_ASYNC,
         predicate=2,
+        instead=_INSTEAD,
         source=_SOURCE.format("cp.async"),
     )
 
@@ -104,6 +106,7 @@ CP_ASYNC_COMMIT = ptx_statement(
     async_unit=CP_ASYNC,
     effect=Effect.COMMIT,
     needs=Feature.CP_ASYNC,
+    instead=_INSTEAD,
     source=_SOURCE.format("cp.async.commit_group"),
 )
 """Commits the thread's copies since the last commit as one group; takes no arguments."""
@@ -126,6 +129,7 @@ template <int N> __device__ __forceinline__ void tl_cp_async_wait() {
     async_unit=CP_ASYNC,
     effect=Effect.WAIT,
     needs=Feature.CP_ASYNC,
+    instead=_INSTEAD,
     source=_SOURCE.format("cp.async.wait_group"),
 )
 """Waits until at most N of the thread's newest groups are pending; called with N, a constant."""

@@ -20,6 +20,7 @@ from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Wait, Warp
 from tilelang.targets.nvidia.isa.types import INTEGERS
 
+_INSTEAD = "measure whole kernels: kernel.get_profiler().do_bench()"
 _SOURCE = "CUDA C++ Programming Guide, '{}'"
 
 
@@ -28,7 +29,14 @@ def _trap(warp: Warp) -> None:
         raise SimulationError("trap: the kernel stopped itself")
 
 
-TRAP = Instruction("trap", {"cuda": "__trap()"}, {}, _trap, source=_SOURCE.format("Trap Function"))
+TRAP = Instruction(
+    "trap",
+    {"cuda": "__trap()"},
+    {},
+    _trap,
+    instead="write T.device_assert(False)",
+    source=_SOURCE.format("Trap Function"),
+)
 """Aborts the kernel; called with nothing."""
 
 
@@ -49,7 +57,13 @@ def _global_timer(warp: Warp) -> np.ndarray:
 
 
 CLOCK64 = Instruction(
-    "clock64", {"cuda": "clock64()"}, {}, _clock, result=INT64, source=_SOURCE.format("Time Function")
+    "clock64",
+    {"cuda": "clock64()"},
+    {},
+    _clock,
+    result=INT64,
+    instead=_INSTEAD,
+    source=_SOURCE.format("Time Function"),
 )
 """The multiprocessor's clock, in cycles; called with nothing. A simulator only promises that it advances."""
 
@@ -71,6 +85,7 @@ __device__ __forceinline__ uint64_t tl_global_timer() {
     },
     _global_timer,
     result=SCALARS["uint64"],
+    instead=_INSTEAD,
     source="PTX ISA, 'Special Registers: %globaltimer'",
 )
 """The GPU's clock, in nanoseconds; called with nothing. A simulator only promises that it advances."""
@@ -86,6 +101,7 @@ NANOSLEEP = Instruction(
     {},
     _sleep,
     may_diverge=True,
+    optional=True,
     source=_SOURCE.format("Nanosleep Function"),
 )
 """Lets other warps run for about as many nanoseconds; called with that number, up to a million."""

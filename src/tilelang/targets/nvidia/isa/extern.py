@@ -13,6 +13,7 @@ from tilelang.isa.intrinsic import Helper
 from tilelang.targets.gpu.isa.extern import no_meaning
 from tilelang.targets.nvidia.isa.types import BITS, cuda_type
 
+_INSTEAD = "call a C++ function of T.import_source by T.call_extern"
 _OPERAND = re.compile(r"(?<!%)%(\d+)")
 
 # Source: CUDA, "Inline PTX Assembly in CUDA", "Constraints"
@@ -54,6 +55,7 @@ def inline_ptx(template: str, outputs: Sequence[DType], inputs: Sequence[DType])
         {"cuda": text},
         {"cuda": Helper("inline_ptx of " + " ".join(map(str, (*outputs, *inputs))), "", needs=(BITS, *kinds))},
         no_meaning("T.inline_ptx: inline PTX", "write it with the operators of the language, or run it on a GPU"),
+        instead=_INSTEAD,
         source="Inline PTX Assembly in CUDA",
     )
 

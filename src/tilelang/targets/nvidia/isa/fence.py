@@ -17,6 +17,8 @@ from tilelang.isa.simulated import Warp
 from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement
 from tilelang.targets.nvidia.machines import Feature
 
+_INSTEAD = "leave it out: it orders what the copy engine does"
+
 
 def _proxy(name: str, what: str, space: str) -> Instruction:
     def simulate(warp: Warp) -> None:
@@ -30,6 +32,7 @@ def _proxy(name: str, what: str, space: str) -> Instruction:
         f"Makes this thread's writes to {what} memory visible to the async proxy.",
         effect=Effect.FENCE,
         needs=Feature.TMA,
+        instead=_INSTEAD,
         source="PTX ISA, 'Parallel Synchronization and Communication Instructions: membar, fence'",
     )
 

@@ -22,6 +22,7 @@ from tilelang.records import record
 from tilelang.targets.nvidia.isa.atom import ALL_LANES
 from tilelang.targets.nvidia.machines import WARP_SIZE, Feature
 
+_INSTEAD = "write T.gemm, which loads its operands itself"
 ROW_BYTES = 16
 ROWS = 8
 REGISTER_BYTES = 4
@@ -97,6 +98,7 @@ def ldmatrix(count: int, trans: bool = False) -> Instruction:
         execution_scope=ExecutionScope.WARP,
         needs=Feature.MMA_F16,
         shared_rows=(count * ROWS, ROW_BYTES),
+        instead=_INSTEAD,
         source='PTX ISA, "ldmatrix"',
     )
 
@@ -137,6 +139,7 @@ def stmatrix(count: int, trans: bool = False) -> Instruction:
         execution_scope=ExecutionScope.WARP,
         needs=Feature.STMATRIX,
         shared_rows=(count * ROWS, ROW_BYTES),
+        instead=_INSTEAD,
         source='PTX ISA, "stmatrix"',
     )
 

@@ -32,6 +32,7 @@ from tilelang.targets.nvidia.isa.mbarrier_state import MAX_ARRIVALS, MAX_TX_BYTE
 from tilelang.targets.nvidia.isa.ptx_statement import Argument, ptx_statement, register, shared_address
 from tilelang.targets.nvidia.machines import Feature
 
+_INSTEAD = "let T.Pipelined wait for copies, and T.sync_threads() for threads"
 _SOURCE = "PTX ISA, 'Parallel Synchronization and Communication Instructions: {}'"
 _STATE = "mbarrier"
 _Key = tuple[object, int]  # the memory and the barrier's number in it
@@ -247,6 +248,7 @@ def _record(
         async_unit=async_unit,
         effect=effect,
         needs=needs,
+        instead=_INSTEAD,
         source=_SOURCE.format(section),
     )
 
@@ -369,6 +371,7 @@ __device__ __forceinline__ void tl_mbarrier_wait(void* barrier, unsigned parity)
     _wait,
     effect=Effect.SYNC_SOME,
     needs=Feature.MBARRIER,
+    instead=_INSTEAD,
     source=_SOURCE.format("mbarrier.test_wait, mbarrier.try_wait"),
 )
 """Waits until the phase of a parity is complete; called with the barrier's address and 0 or 1."""
@@ -394,6 +397,7 @@ __device__ __forceinline__ bool tl_mbarrier_test_wait(void* barrier, unsigned pa
     result=BOOL,
     effect=Effect.SYNC_SOME,
     needs=Feature.MBARRIER,
+    instead=_INSTEAD,
     source=_SOURCE.format("mbarrier.test_wait, mbarrier.try_wait"),
 )
 """Whether the phase of a parity is complete; called as `MBARRIER_WAIT`."""

@@ -27,6 +27,7 @@ from tilelang.targets.gpu.isa.lanes import spread
 from tilelang.targets.nvidia.isa.access import SAMPLES, Access, access, as_bits, as_value
 from tilelang.targets.nvidia.machines import Feature
 
+_INSTEAD = "write the element itself, as in A[i] = B[j]: hints and caches decide nothing about results"
 _SOURCE = "PTX ISA, 'Data Movement and Conversion Instructions: {}'"
 
 
@@ -100,6 +101,7 @@ def load(dtype: DType, hint: CacheHint = CacheHint.NONE, *, read_only: bool = Fa
         simulate,
         result=dtype,
         predicate=1,
+        instead=_INSTEAD,
         source=_SOURCE.format("ld.global.nc" if read_only else "ld"),
     )
 
@@ -127,6 +129,7 @@ def store(dtype: DType, hint: CacheHint = CacheHint.NONE) -> Instruction:
         {"cuda": helper},
         simulate,
         predicate=2,
+        instead=_INSTEAD,
         source=_SOURCE.format("st"),
     )
 

@@ -20,6 +20,7 @@ from tilelang.targets.gpu.isa.sync import answers, any_thread
 from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement, register
 from tilelang.targets.nvidia.machines import Feature
 
+_INSTEAD = "write T.sync_threads() for all threads, or T.sync_warp() for those of a warp"
 BARRIERS = 16  # of a block; number 0 is the one that all threads use. Source: PTX ISA, "bar", "Description"
 _SOURCE = "PTX ISA, 'Parallel Synchronization and Communication Instructions: bar, barrier'"
 
@@ -63,6 +64,7 @@ def _named_barrier(
         execution_scope=ExecutionScope.WARP,
         effect=effect,
         needs=Feature.NONE,
+        instead=_INSTEAD,
         source=_SOURCE,
     )
 
@@ -103,6 +105,7 @@ __device__ __forceinline__ int tl_bar_sync_or(int barrier, int threads, bool pre
     effect=Effect.SYNC_SOME,
     is_uniform=True,
     needs=Feature.NONE,
+    instead=_INSTEAD,
     source=_SOURCE,
 )
 """`BAR_SYNC` with a predicate behind its operands, that returns whether that is true in any thread, as 1 or 0."""

@@ -72,6 +72,7 @@ def ptx_statement(
     pending: int | None = None,
     written_map: int | None = None,
     optional: bool = False,
+    instead: str = "",
 ) -> Instruction:
     """The record of an instruction without a result, called with the arguments in their order.
 
@@ -89,6 +90,7 @@ def ptx_statement(
         pending: Groups that may be in flight after a wait.
         written_map: Position of the argument that is the map of a tensor that it writes.
         optional: Whether a target that lacks it does without.
+        instead: What a user may write for GPUs of other vendors.
     """
     operands = f"\n                 :\n                 : {', '.join(each.operand for each in arguments)}\n" + " " * 17
     text = f"""\
@@ -111,5 +113,6 @@ __device__ __forceinline__ void tl_{name}({", ".join(each.parameter for each in 
         written_map=written_map,
         needs=needs,
         optional=optional,
+        instead=instead,
         source=source,
     )

@@ -18,6 +18,7 @@ from tilelang.targets.nvidia.isa.atom import ALL_LANES
 from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement
 from tilelang.targets.nvidia.machines import Feature
 
+_INSTEAD = "leave it out: all waves of a block have the same registers"
 _NAME = "set_max_registers_"
 REGISTER_STEP = 8
 REGISTER_COUNTS = range(24, 257, REGISTER_STEP)
@@ -48,6 +49,7 @@ def set_max_registers(count: int, increase: bool) -> Instruction:
         f"Sets the registers of each thread of the warpgroup to {count}.",
         execution_scope=ExecutionScope.WARP_GROUP,
         needs=Feature.WGMMA,
+        instead=_INSTEAD,
         source="PTX ISA, 'Miscellaneous Instructions: setmaxnreg'",
     )
 

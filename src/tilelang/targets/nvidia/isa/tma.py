@@ -31,6 +31,7 @@ from tilelang.targets.nvidia.isa.tensor_box import IMAGE_RANK, MAX_RANK
 from tilelang.targets.nvidia.isa.tma_meaning import REDUCTIONS
 from tilelang.targets.nvidia.machines import Feature
 
+_INSTEAD = "write T.copy in loops of T.Pipelined, which waits for it"
 _SOURCE = "PTX ISA, 'Data Movement and Conversion Instructions: {}'"
 TENSOR_MAP = Helper(
     "tl_tensor_map",
@@ -91,6 +92,7 @@ def tma_load(rank: int, *, pixels: bool = False, multicast: bool = False, hint: 
         "Copies a box of a tensor to shared memory; the barrier counts its bytes.",
         async_unit=TMA_LOAD,
         needs=Feature.TMA | Feature.CLUSTER if multicast else Feature.TMA,
+        instead=_INSTEAD,
         source=_SOURCE.format("cp.async.bulk.tensor"),
     )
 
@@ -131,6 +133,7 @@ def _tensor_to_global(rank: int, op: str | None, hint: bool) -> Instruction:
         async_unit=TMA_STORE,
         written_map=0,
         needs=Feature.TMA,
+        instead=_INSTEAD,
         source=_SOURCE.format(instruction),
     )
 
@@ -153,6 +156,7 @@ def bulk_load(*, hint: bool = False) -> Instruction:
         "Copies a run of bytes to shared memory; the barrier counts them.",
         async_unit=TMA_LOAD,
         needs=Feature.TMA,
+        instead=_INSTEAD,
         source=_SOURCE.format("cp.async.bulk"),
     )
 
@@ -173,6 +177,7 @@ def bulk_store(*, hint: bool = False) -> Instruction:
         "Copies a run of bytes from shared memory.",
         async_unit=TMA_STORE,
         needs=Feature.TMA,
+        instead=_INSTEAD,
         source=_SOURCE.format("cp.async.bulk"),
     )
 
@@ -186,6 +191,7 @@ TMA_STORE_COMMIT = ptx_statement(
     async_unit=TMA_STORE,
     effect=Effect.COMMIT,
     needs=Feature.TMA,
+    instead=_INSTEAD,
     source=_SOURCE.format("cp.async.bulk.commit_group"),
 )
 """Commits the bulk stores that the thread has issued since the last commit as one group; takes no arguments."""
@@ -211,6 +217,7 @@ def tma_store_wait(pending: int, *, read: bool = True) -> Instruction:
         effect=Effect.WAIT,
         pending=pending,
         needs=Feature.TMA,
+        instead=_INSTEAD,
         source=_SOURCE.format("cp.async.bulk.wait_group"),
     )
 
@@ -226,6 +233,7 @@ TMA_PREFETCH_MAP = ptx_statement(
     _nothing,
     "Fetches a map into the cache of the copy engine.",
     needs=Feature.TMA,
+    instead=_INSTEAD,
     source=_SOURCE.format("prefetch, prefetchu"),
 )
 """Fetches a map before it is needed; called with it."""

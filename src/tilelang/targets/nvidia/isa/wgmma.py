@@ -28,6 +28,7 @@ from tilelang.targets.nvidia.isa.matrix_descriptor import STEP_BYTES, Operand
 from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement
 from tilelang.targets.nvidia.machines import Feature
 
+_INSTEAD = "write T.gemm, which waits for itself"
 WARPGROUP = 128
 """Threads of a warpgroup: four consecutive warps, the first of which has an index that is a multiple of four."""
 ROWS = 64
@@ -301,10 +302,7 @@ def forms(atom: WgmmaAtom) -> Iterator[Instruction]:
     """The instruction of an atom in every form."""
     for form in _forms(atom):
         yield wgmma(
-            atom,
-            a_in_registers=form.a_in_registers,
-            transpose_a=form.transpose_a,
-            transpose_b=form.transpose_b,
+            atom, a_in_registers=form.a_in_registers, transpose_a=form.transpose_a, transpose_b=form.transpose_b
         )
 
 
@@ -318,6 +316,7 @@ WGMMA_FENCE = ptx_statement(
     async_unit=WGMMA,
     effect=Effect.FENCE,
     needs=Feature.WGMMA,
+    instead=_INSTEAD,
     source=_SOURCE.format("wgmma.fence"),
 )
 """Needed before the first wgmma, and after other instructions accessed its registers; takes no arguments."""
@@ -332,6 +331,7 @@ WGMMA_COMMIT = ptx_statement(
     async_unit=WGMMA,
     effect=Effect.COMMIT,
     needs=Feature.WGMMA,
+    instead=_INSTEAD,
     source=_SOURCE.format("wgmma.commit_group"),
 )
 """Commits the wgmma instructions since the last commit to a group; takes no arguments."""
@@ -395,6 +395,7 @@ template <int N> __device__ __forceinline__ void {name}(void* registers) {{
         {"cuda": Helper(name, text)},
         simulate,
         needs=Feature.WGMMA,
+        instead=_INSTEAD,
         source=_SOURCE.format("wgmma.fence"),
     )
 
@@ -423,6 +424,7 @@ def wgmma_wait(pending: int) -> Instruction:
         effect=Effect.WAIT,
         pending=pending,
         needs=Feature.WGMMA,
+        instead=_INSTEAD,
         source=_SOURCE.format("wgmma.wait_group"),
     )
 
