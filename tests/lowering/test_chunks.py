@@ -3,7 +3,7 @@
 import dataclasses
 
 import pytest
-from thread_kernels import buffer
+from thread_kernels import buffer, index
 
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import as_expr
@@ -36,6 +36,11 @@ def copy(shape, source, start=(0, 0), dtype="float16"):
 )
 def test_chunks_are_of_the_largest_size_that_is_proven(op, sizes, elements):
     assert elements == chunk_elements(op, sizes)
+
+
+def test_rows_of_unknown_length_have_no_chunks():
+    image = buffer("A", (4, index("columns") * 128), "int32")  # of which a window is copied, as by T.im2col
+    assert 0 == chunk_elements(Copy(whole(image), whole(buffer("S", (4, 16), "int32", Scope.SHARED))), (16,))
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,8 @@ def _fits(op: Copy, count: int, width: int) -> bool:
     rank, last = op.src.buffer.rank, op.src.buffer.rank - 1
     if not src or src[-1] != last or not dst or dst[-1] != op.dst.buffer.rank - 1:
         return False
-    if (op.src.static_extent or (0,))[last] % count or op.coalesced_width not in (None, count):
+    row = int_const(op.src.extent[last])
+    if row is None or row % count or op.coalesced_width not in (None, count):
         return False
     buffer, shape = op.dst.buffer, op.dst.buffer.static_shape
     if buffer.strides is not None or shape is None or shape[-1] % count or not is_multiple(op.dst.start[-1], count):
