@@ -34,6 +34,7 @@ class Feature(enum.Flag):
     DIRECT_TO_LDS = enum.auto()  # global_load_lds: global -> LDS without registers, 1, 2 or 4 bytes a lane
     DIRECT_TO_LDS_WIDE = enum.auto()  # the same, 12 or 16 bytes a lane
     TRANSPOSED_READ = enum.auto()  # ds_read_b64_tr
+    PACKED_FLOAT32 = enum.auto()  # v_pk_fma_f32, v_pk_mul_f32, v_pk_add_f32: on two registers at a time
     PERMLANE_SWAP = enum.auto()  # v_permlane16_swap, v_permlane32_swap
     PERMLANE_X16 = enum.auto()  # v_permlane16, v_permlanex16
     ROW_BROADCAST = enum.auto()  # row_bcast of data-parallel primitives
@@ -52,12 +53,12 @@ class Feature(enum.Flag):
 
 _CDNA2 = (
     Feature.MFMA | Feature.MFMA_F64 | Feature.MFMA_I8_NARROW | Feature.MFMA_FLUSHES | Feature.ROW_BROADCAST
-    | Feature.ATOMIC_ADD_F64 | Feature.ATOMIC_ADD_F16X2
+    | Feature.ATOMIC_ADD_F64 | Feature.ATOMIC_ADD_F16X2 | Feature.PACKED_FLOAT32
 )  # fmt: skip
 _CDNA3_4 = (
     Feature.MFMA | Feature.MFMA_F64 | Feature.MFMA_I8 | Feature.DIRECT_TO_LDS | Feature.ROW_BROADCAST
     | Feature.ATOMIC_ADD_F32 | Feature.ATOMIC_ADD_F64 | Feature.ATOMIC_ADD_F16X2 | Feature.ATOMIC_ADD_BF16X2
-    | Feature.L2_PER_XCD
+    | Feature.L2_PER_XCD | Feature.PACKED_FLOAT32
 )  # fmt: skip
 _CDNA3 = _CDNA3_4 | Feature.MFMA_XF32 | Feature.MFMA_FP8_FNUZ | Feature.CONVERT_FP8_FNUZ
 _CDNA4 = (

@@ -30,6 +30,7 @@ from tilelang.targets.amd.isa.atomic_text import vector_lanes
 from tilelang.targets.amd.passes import (
     count_direct_loads,
     expand_pipeline,
+    pair_products,
     ping_pong,
     plan_pipeline,
     relax_barriers,
@@ -73,6 +74,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         count_direct_loads.PASS,
         relax_barriers.PASS,
         split_sums.PASS,
+        pair_products.PASS,
         flatten_shared(by_bits=True),
         *GPU_SIMPLIFICATION,
         # there are no persistent loops, no specialized waves, and no overlap of iterations beyond pipelines
