@@ -14,8 +14,7 @@ _BACKWARD_TILES = ((64, 128, 256), (64, 64, 128))
 _MLA = ((64, 8192, 550), (128, 4096, 550))
 # (batch, heads of the cache, heads of a group, length), and a number of splits
 _DECODE = (((1, 8, 4, 131072), 16), ((1, 8, 8, 8192), 16), ((16, 8, 8, 32768), 1), ((64, 8, 16, 8192), 1))
-# Keys of a tile, with what else is set: 96 KiB on their way to a multiprocessor, or as much as shared memory holds
-_DECODE_TILES = ((64, {"tl.stages": 3}), (128, {}))
+_DECODE_TILES = (64, 128)  # keys of a tile
 # M, what is asked against float16, and (block_M, block_N, block_K, num_stages, threads) with what else is set.
 # To read the 33.5 MB of packed weights alone takes 13.1 to 13.9 us, so that no kernel can be more than 3.6, 3.2 and 3.3
 # times as fast as cuBLAS with 1, 16 and 64 rows; ours does not wait for memory: see
@@ -111,9 +110,9 @@ def decode_rows(bench, kernels) -> None:
         copied = torch.empty_like(k)
         theirs = lambda q=q, k=k, v=v: functional.scaled_dot_product_attention(q, k, v)  # noqa: E731
         sides = []
-        for keys, options in _DECODE_TILES:
+        for keys in _DECODE_TILES:
             program = module.flash_decoding.get_tir(batch, kv_heads, group, length, dim, splits, block_N=keys)
-            kernel = kernels.build(program, out_idx=[3], pass_configs={"tl.enable_fast_math": True, **options})
+            kernel = kernels.build(program, out_idx=[3], pass_configs={"tl.enable_fast_math": True})
             close(kernel(q, k, v), theirs(), 5e-3, f"decoding, {keys} keys at once")
             sides.append(lambda p=(q, k, v), f=kernel: f(*p))
         rival, copy, *times = bench.race(theirs, lambda k=k, out=copied: out.copy_(k), *sides)
@@ -121,7 +120,7 @@ def decode_rows(bench, kernels) -> None:
         rate = 2 * k.nbytes / best * 1e-6
         name = f"batch {batch}, {kv_heads}x{group} heads, {length} keys"
         print(f"{name}: a copy moves as many bytes at {2 * k.nbytes / copy * 1e-6:.0f} GB/s")
-        name += f" by {_DECODE_TILES[number][0]}"
+        name += f" by {_DECODE_TILES[number]}"
         figure = f"{rate:.0f} GB/s"
         bench.row("decode", name, best, rival, "ms", figure, rate / bench.copy_rate, 0.90, "copy rate")
 

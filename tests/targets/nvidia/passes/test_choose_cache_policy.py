@@ -55,6 +55,19 @@ def test_what_is_read_once_goes_first(func, expected):
     assert expected == hints(func)
 
 
+@pytest.mark.parametrize(
+    "shape,expected",
+    [
+        ((64, 8192, 8192, 64, 64, 64), {"B_s"}),
+        ((64, 16384, 16384, 64, 64, 64), {"B_s"}),  # so large that no policy pays
+        ((128, 8192, 8192, 64, 64, 64), set()),
+    ],
+)
+def test_tiles_are_streamed_that_come_from_tensors_read_once(shape, expected):
+    launch = launch_of(inline_bindings.PASS.run(gemm_kernel(*shape), context()))
+    assert expected == {tile.name for tile in choose_cache_policy.streamed_tiles(launch)}
+
+
 def test_sizes_that_only_the_host_knows():
     func = gemm_kernel(64, T.dynamic("N"), 4096, 64, 128, 64)
     assert SKINNY == hints(specialize(func, Specialization(multiples=(("N", 16),))))

@@ -372,8 +372,8 @@ def test_stages_leave_space_for_tiles_that_conversions_of_layouts_need():
     M, N, K = 64, 192, 512
 
     @T.prim_func
-    def main(A: T.Tensor((M, K), "float16"), B: T.Tensor((N, K), "float16"), C: T.Tensor((8, N), "float32")):
-        with T.Kernel(1, threads=128):
+    def main(A: T.Tensor((M, K), "float16"), B: T.Tensor((N, K), "float16"), C: T.Tensor((2, 8, N), "float32")):
+        with T.Kernel(2, threads=128) as bx:  # blocks that read the same need all stages that fit
             A_s, B_s = T.alloc_shared((M, 64), "float16"), T.alloc_shared((N, 64), "float16")
             sums, largest = T.alloc_fragment((M, N), "float32"), T.alloc_fragment((M,), "float32")
             T.clear(sums)
@@ -384,7 +384,7 @@ def test_stages_leave_space_for_tiles_that_conversions_of_layouts_need():
             T.reduce_max(sums, largest, dim=1)
             for i, j in T.Parallel(M, N):
                 if i < 8:  # one warp holds these rows, and all of them share the divisions
-                    C[i, j] = sums[i, j] / largest[i]
+                    C[bx, i, j] = sums[i, j] / largest[i]
 
     rng = np.random.default_rng(0)
     a, b = (rng.integers(1, 5, shape).astype(np.float16) for shape in ((M, K), (N, K)))
@@ -393,10 +393,10 @@ def test_stages_leave_space_for_tiles_that_conversions_of_layouts_need():
     assert "5 stages" in kernel.explain()
     with pytest.raises(ResourceError, match="num_stages=5 fits"):
         tilelang.compile(main, target={"kind": "cuda", "arch": "sm_90a"}, pass_configs={"tl.stages": 6})
-    c = np.full((8, N), np.nan, np.float32)
+    c = np.full((2, 8, N), np.nan, np.float32)
     kernel(a, b, c)
     sums = a.astype(np.float32) @ b.T.astype(np.float32)
-    np.testing.assert_allclose(c, (sums / sums.max(axis=1, keepdims=True))[:8], rtol=1e-6)
+    np.testing.assert_allclose(c, [(sums / sums.max(axis=1, keepdims=True))[:8]] * 2, rtol=1e-6)
 
 
 def test_a_fragment_may_change_its_layout_in_the_prologue_and_in_the_loop():

@@ -1,5 +1,7 @@
 """The cost model of the statements of a loop."""
 
+import dataclasses
+
 import pytest
 
 import tilelang.language as T
@@ -14,6 +16,7 @@ from tilelang.targets.nvidia.passes.costs import (
     iteration_cycles,
     prefetch_costs,
     stages_that_hide_loads,
+    streaming_cycles,
     thread_work,
     warp_work,
     with_exchange,
@@ -116,3 +119,10 @@ def test_latencies_come_from_the_data_sheet_where_none_are_measured():
     measured, sheet = (prefetch_costs(MACHINES[name]) for name in ("sm_90", "sm_80"))
     assert measured.latency == MACHINES["sm_90"].rates.memory_latency
     assert sheet.latency == MACHINES["sm_80"].data_sheet.rates.memory_latency
+
+
+def test_all_multiprocessors_share_the_bandwidth_of_memory():
+    h200 = MACHINES["sm_90a"]
+    seconds = streaming_cycles(1 << 20, h200) / h200.rates.clock
+    assert seconds == pytest.approx(132 * 2**20 / (4800e9 * 0.915))
+    assert 0 == streaming_cycles(1 << 20, dataclasses.replace(h200, memory_bandwidth=0))

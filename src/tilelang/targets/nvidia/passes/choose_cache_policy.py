@@ -43,7 +43,19 @@ _FEW = 64 * 1024
 
 
 def cache_policies(launch: Launch) -> dict[Copy, str]:
-    """The eviction policies of the copies of a launch, where index expressions prove them.
+    """The eviction policies of the copies of a launch, where index expressions prove them."""
+    found = _policies(launch)
+    streamed = sum(copy.src.buffer.storage.bytes or 0 for copy, kind in found.items() if kind == FIRST)
+    return found if FIRST in found.values() and streamed <= _MOST else {}
+
+
+def streamed_tiles(launch: Launch) -> frozenset[Buffer]:
+    """The tiles that copies load of tensors which a whole launch reads once."""
+    return frozenset(copy.dst.buffer for copy, kind in _policies(launch).items() if kind == FIRST)
+
+
+def _policies(launch: Launch) -> dict[Copy, str]:
+    """What index expressions prove of the copies of a launch, whatever the size of the tensors.
 
     Only for tensors that one copy reads and nothing writes, and only for operands of gemms, and tiles of which threads
     compute these: others are small.
@@ -68,8 +80,7 @@ def cache_policies(launch: Launch) -> dict[Copy, str]:
             found[copy] = FIRST
         elif many and _FEW <= (tensor.bytes or 0) <= _SMALL and _depends_only_on(copy, [*single, *inner]):
             found[copy] = LAST
-    streamed = sum(copy.src.buffer.storage.bytes or 0 for copy, kind in found.items() if kind == FIRST)
-    return found if FIRST in found.values() and streamed <= _MOST else {}
+    return found
 
 
 def _computed_from(launch: Launch, operands: Set[Buffer]) -> set[Buffer]:

@@ -308,7 +308,7 @@ class _Choice:
             stores,
             self._target.machine.shared_of_block(self._blocks_per_sm) - self._capabilities.context.conversion_bytes,
             self._overrides,
-            rates=self._target.machine.rates,
+            machine=self._target.machine,
             persistent=persistent,
             concurrent_tiles=2 if ping_pong else 1,
             blocks_per_sm=self._blocks_per_sm,

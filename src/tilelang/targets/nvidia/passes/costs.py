@@ -64,6 +64,18 @@ def stages_that_hide_loads(stage_bytes: int, cycles: int, rates: Rates) -> int:
     return 1 + math.ceil(loading / max(cycles, 1))
 
 
+def streaming_cycles(count: int, machine: Machine) -> float:
+    """Cycles in which a multiprocessor's share of the bandwidth of device memory brings some bytes; 0 where unknown.
+
+    Args:
+        count: The bytes.
+        machine: The machine, whose rates are known.
+    """
+    assert machine.rates is not None
+    bytes_per_second = machine.memory_bandwidth * machine.rates.memory_share
+    return count * machine.rates.clock * machine.multiprocessors / bytes_per_second if bytes_per_second else 0
+
+
 def thread_work(stmt: Stmt, flop: int = WGMMA_FLOP_PER_CYCLE) -> Work:
     """The work of a statement that threads execute.
 

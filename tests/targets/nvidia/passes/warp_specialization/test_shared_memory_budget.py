@@ -14,9 +14,10 @@ from tilelang.targets.nvidia.passes.warp_specialization.shared_memory_budget imp
 )
 
 BYTES = 227 * 1024
+MACHINE = context().target.machine
 
 
-def budget(func, *, shared_bytes=BYTES, concurrent_tiles=1, persistent=True, **overrides):
+def budget(func, *, shared_bytes=BYTES, machine=None, concurrent_tiles=1, persistent=True, **overrides):
     launch = flatten_sequences(pad_rows_to_swizzle_span(launch_of(func), ()))
     capabilities = target_capabilities(func, TABLE, context())
     return shared_memory_budget(
@@ -25,6 +26,7 @@ def budget(func, *, shared_bytes=BYTES, concurrent_tiles=1, persistent=True, **o
         capabilities.epilogue_stores(launch, 256),
         shared_bytes,
         ScheduleOverrides(**overrides),
+        machine=machine,
         persistent=persistent,
         concurrent_tiles=concurrent_tiles,
     )
@@ -109,6 +111,38 @@ def test_two_tiles_at_once_take_twice_as_much():
 
 def test_no_more_versions_than_a_block_uses():
     assert SharedMemoryBudget(2, 1, 1) == budget(gemm_kernel(256, 256, 128), persistent=False)
+
+
+@pytest.mark.parametrize(
+    ("shape", "stages", "overrides"),
+    [
+        ((16, 8192, 8192, 16, 64, 128), 6, {}),  # 16 KiB of B each time, which are read once
+        ((16, 8192, 8192, 16, 64, 256), 3, {}),
+        ((16, 8192, 8192, 16, 64, 128), 9, {"stages": 9}),
+        ((64, 8192, 8192, 64, 64, 64), 8, {}),  # half as much: no other limit allows as many as 12
+        ((32, 8192, 8192, 16, 64, 128), 8, {}),  # two rows of tiles read B
+        ((64, 8192, 8192, 64, 64, 256), 3, {}),  # A takes the rest of shared memory
+    ],
+)
+def test_no_more_stages_than_stream_tensors_that_are_read_once(shape, stages, overrides):
+    assert stages == budget(gemm_kernel(*shape), machine=MACHINE, **overrides).stages
+
+
+@pytest.mark.parametrize(("gemms", "stages"), [(1, 12), (4, 16)])
+def test_a_loop_that_waits_for_its_gemms_has_as_many_stages_as_are_of_use(gemms, stages):
+    @T.prim_func
+    def main(A: T.Tensor((64, 8192), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            A_s = T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            T.clear(C_l)
+            for k in T.Pipelined(128, num_stages=3):
+                T.copy(A[0, k * 64], A_s)
+                for _ in [None] * gemms:
+                    T.gemm(A_s, A_s, C_l, transpose_B=True)
+            T.copy(C_l, C)
+
+    assert stages == budget(main, machine=MACHINE).stages
 
 
 @pytest.mark.parametrize(

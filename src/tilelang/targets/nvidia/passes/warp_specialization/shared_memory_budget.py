@@ -17,14 +17,20 @@ from tilelang.layout.boxes import ALIGNMENT
 from tilelang.ops.gemm import Gemm
 from tilelang.records import record
 from tilelang.saved_schedule import ScheduleOverrides
-from tilelang.targets.machine import Rates
+from tilelang.targets.machine import Machine
 from tilelang.targets.nvidia.isa.wgmma import ROWS
-from tilelang.targets.nvidia.passes.costs import iteration_cycles, stages_that_hide_loads
+from tilelang.targets.nvidia.passes.choose_cache_policy import streamed_tiles
+from tilelang.targets.nvidia.passes.costs import iteration_cycles, stages_that_hide_loads, streaming_cycles
 from tilelang.targets.nvidia.passes.warp_specialization.epilogue import EpilogueStore, has_full_rows, split_into_parts
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup
 
 _MAX_STAGES = 8  # more stages were never faster, unless tiles are small
 _BYTES_IN_FLIGHT = 128 * 1024  # enough bytes in flight per multiprocessor to hide the latency of memory
+# Enough bytes in flight per multiprocessor of tensors that a launch reads once, where that takes longer than the gemms.
+# With more, short loops take longer, since memory does not serve all multiprocessors alike: on an H200 decoding with 8
+# iterations of 32 KiB took 16.7, 16.9, 17.1, 17.8 and 17.8 us with 2 to 6 stages, with 128 iterations 136 to 137 us
+# with any, and a gemm of 16 rows, 64 iterations of 16 KiB, 39.0 us with 4 stages and 38.4 to 39.0 us with 5 to 10.
+_STREAMED_BYTES = 96 * 1024
 _LEAST_STAGES = 2  # with fewer, no load overlaps the use of another by the same block
 # With fewer, unless they hide the latency of memory, it is better to store from registers
 _MIN_STAGES = 3
@@ -57,7 +63,7 @@ def shared_memory_budget(
     shared_bytes: int,
     overrides: ScheduleOverrides,
     *,
-    rates: Rates | None = None,
+    machine: Machine | None = None,
     persistent: bool,
     concurrent_tiles: int,
     blocks_per_sm: int = 1,
@@ -72,7 +78,7 @@ def shared_memory_budget(
         stores: The stores that may go through shared memory.
         shared_bytes: Bytes of shared memory of a block.
         overrides: What the user sets.
-        rates: Rates of the machine; None if they are not known.
+        machine: The machine that runs it; None if no figure of it is to be used.
         persistent: Whether blocks loop over the tiles of the grid.
         concurrent_tiles: How many tiles of the grid may be in their epilogue at the same time.
         blocks_per_sm: Blocks at once on a multiprocessor, of which one may compute while the others load.
@@ -93,10 +99,11 @@ def shared_memory_budget(
     pipelined = [load_group for load_group in load_groups if load_group.pipelined]
     stage = sum(_size(t) for load_group in pipelined for t in load_group.tiles)
     most = _max_stages(pipelined, stage, overrides, persistent=persistent)
-    if rates is not None and overrides.stages is None:
+    if machine is not None and machine.rates is not None and overrides.stages is None:
         loops = dict.fromkeys(load_group.loop for load_group in pipelined if load_group.loop is not None)
         shortest = min(map(iteration_cycles, loops))
-        enough = min(enough, max(least, stages_that_hide_loads(stage, shortest, rates)))
+        enough = min(enough, max(least, stages_that_hide_loads(stage, shortest, machine.rates)))
+        most = min(most, max(least, _streaming_stages(launch, pipelined, shortest, machine) or most))
 
     additions = [each for each in stores if each.adds and each.pipelined]
     stores = [each for each in stores if each not in additions]
@@ -152,6 +159,16 @@ def _max_stages(pipelined: Sequence[LoadGroup], stage: int, overrides: ScheduleO
     counts = [load_group.fill_count().maximum for load_group in pipelined]
     constants = [count for count in counts if count is not None]
     return most if persistent or len(constants) < len(counts) else min(most, max(1, *constants))
+
+
+def _streaming_stages(launch: Launch, pipelined: Sequence[LoadGroup], cycles: int, machine: Machine) -> int:
+    """The stages beyond which a loop does not stream device memory faster; 0 for one that waits for its gemms."""
+    stage = sum(_size(tile) for load_group in pipelined for tile in load_group.tiles)
+    if streaming_cycles(stage, machine) <= cycles:
+        return 0
+    streamed = streamed_tiles(launch)
+    count = sum(_size(tile) for load_group in pipelined for tile in load_group.tiles if tile in streamed)
+    return -(-_STREAMED_BYTES // count) if streaming_cycles(count, machine) > cycles else 0
 
 
 def _size(tile: Buffer) -> int:
