@@ -47,19 +47,19 @@ SM_90_ON = SM_80_ON.partition("sm_89, ")[2]
 
 REFUSED = {  # the error, a machine, a program, and what is said of it
     "more LDS than there is": (
-        errors.ResourceError, "gfx942", GEMM.format(threads=512, M=256, K=128), """\
+        errors.ResourceError, "gfx942", GEMM.format(threads=512, M=64, K=512), """\
 T.Kernel: a block needs 131072 bytes of shared memory, but gfx942 has 65536
  --> kernel.py:6:5
 6 |     with T.Kernel(1, threads=512) as bx:
   |     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 note: 'A_s' takes 65536 bytes
  --> kernel.py:7:9
-7 |         A_s = T.alloc_shared((256, 128), "float16")
-  |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+7 |         A_s = T.alloc_shared((64, 512), "float16")
+  |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 note: 'B_s' takes 65536 bytes
  --> kernel.py:8:9
-8 |         B_s = T.alloc_shared((128, 256), "float16")
-  |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+8 |         B_s = T.alloc_shared((512, 64), "float16")
+  |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 hint: make the tiles 2 times smaller: they take 131072 bytes
 """),
     "more LDS than the largest has": (
