@@ -30,6 +30,7 @@ from tilelang.passes.tile.choose_lowerings import choose_lowerings
 from tilelang.passes.tile.expand_to_loops import expand_to_loops
 from tilelang.passes.tile.infer_layouts import infer_layouts
 from tilelang.passes.tile.lower_to_threads import lower_to_threads
+from tilelang.targets.gpu.lowerings.exchanged_stores import by_exchanged_stores
 from tilelang.targets.gpu.lowerings.warp_votes import skip_by_votes
 from tilelang.targets.nvidia.isa.atomic import VECTOR_LANES
 from tilelang.targets.nvidia.isa.cp_async import ASYNC_COPIES
@@ -84,7 +85,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         infer_layouts(lowerings),
         warn_large_fragments.PASS,
         check_registers.PASS,
-        lower_to_threads(lowerings, by_matrix_stores, skip_by_votes),
+        lower_to_threads(lowerings, by_matrix_stores, by_exchanged_stores, skip_by_votes),
         vectorize_accesses(ASYNC_COPIES),
         vectorize_atomics(lambda machine: VECTOR_LANES),
         pack_casts.PASS,

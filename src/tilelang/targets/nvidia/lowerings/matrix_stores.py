@@ -19,10 +19,9 @@ from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.compare import KeyedExpr
-from tilelang.ir.expr import Expr, Load, Var, as_expr, const
-from tilelang.ir.sequences import statements_of
-from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, ParallelLoop, Seq, Stmt, Store
-from tilelang.ir.visit import expressions, substitute, walk_expr
+from tilelang.ir.expr import Expr, Var, as_expr, const
+from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, ParallelLoop, Seq, Stmt
+from tilelang.ir.visit import substitute, walk_expr
 from tilelang.layout.digits import Mode, coalesced, unit
 from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.lowering import LoweringContext
@@ -31,6 +30,7 @@ from tilelang.lowering.regions import ZERO
 from tilelang.records import record
 from tilelang.targets.gpu.lowerings.loop_partition import LoopPartition, ValueDigit
 from tilelang.targets.gpu.lowerings.parallel import plain_iteration
+from tilelang.targets.gpu.lowerings.single_store import SingleStore, single_store
 from tilelang.targets.nvidia.isa.ldmatrix import ROW_BYTES, ROWS, stmatrix
 from tilelang.targets.nvidia.machines import WARP_SIZE, Feature
 
@@ -74,7 +74,7 @@ class MatrixStores:
 
     def __init__(
         self,
-        loop: ParallelLoop,
+        stored: SingleStore,
         context: LoweringContext,
         partition: LoopPartition,
         row: Region,
@@ -85,14 +85,14 @@ class MatrixStores:
         """As `matrix_stores` found it.
 
         Args:
-            loop: The loop.
+            stored: The loop.
             context: The threads.
             spread: Its iterations as loops of the executing thread: pairs, matrices, instructions.
             row: The row of a matrix whose address the executing lane gives.
             within: How many of these loops run through the matrices of one instruction.
             trans: Whether rows of a matrix in memory run along lines of lanes.
         """
-        self._loop, self._context, self._partition, self._row = loop, context, partition, row
+        self._stored, self._context, self._partition, self._row = stored, context, partition, row
         self._inner, self._outer = partition.digits[: 1 + within], partition.digits[1 + within :]
         self._store = stmatrix(_PAIR**within, trans)
         self._values = _PAIR ** len(self._inner)
@@ -100,12 +100,13 @@ class MatrixStores:
 
     def emit(self, build: Builder) -> None:
         """For each instruction: the values of its matrices into registers, and the store."""
-        loc, tile, pairs = self._loop.loc, self.tile, self._inner[0]
+        loc, tile, pairs = self._stored.loop.loc, self.tile, self._inner[0]
         values = Buffer(f"{tile.name}_r", (as_expr(self._values),), tile.dtype, Scope.LOCAL)
         first_value: Expr = pairs.var
         for n, digit in enumerate(self._inner[1:], 1):
             first_value = first_value + digit.var * _PAIR**n
-        fill = plain_iteration(self._into(values, first_value), ParallelLegality(), self._context, self._partition)
+        into = self._stored.into(values, first_value)
+        fill = plain_iteration(into, ParallelLegality(), self._context, self._partition)
         for digit in self._inner:
             fill = _loop(digit, fill, ForKind.VECTORIZED if digit is pairs else ForKind.UNROLLED)
         held = Region(values, (ZERO,), values.shape)
@@ -114,14 +115,6 @@ class MatrixStores:
         for digit in self._outer:
             body = _loop(digit, body, ForKind.UNROLLED)
         build.emit(body)
-
-    def _into(self, values: Buffer, first_value: Expr) -> ParallelLoop:
-        """The loop with registers in the place of the tile."""
-        *names, store = statements_of(self._loop.body)
-        assert isinstance(store, Store)
-        kept = Store(values, (first_value,), store.value, loc=store.loc)
-        body = Seq((*names, kept), loc=self._loop.body.loc)
-        return ParallelLoop(self._loop.vars, self._loop.extents, body, loc=self._loop.loc)
 
 
 def by_matrix_stores(loop: ParallelLoop, legality: ParallelLegality, context: LoweringContext, build: Builder) -> str:
@@ -144,20 +137,13 @@ def matrix_stores(
         legality: What must be kept in mind.
         context: The threads, and how tiles lie in shared memory.
     """
-    *names, store = statements_of(loop.body) or (loop.body,)
-    if not isinstance(store, Store) or context.thread is None or not context.target.has(Feature.STMATRIX):
+    stored = single_store(loop, legality)
+    if stored is None or context.thread is None or not context.target.has(Feature.STMATRIX):
         return None
-    if not all(isinstance(name, Bind) for name in names) or not _suits(store.buffer):
-        return None
-    if legality.reason or legality.reductions or legality.atomics or legality.last_value_stores or legality.live_out:
-        return None
-    if any(_reads(store.buffer, stmt) for stmt in (*names, store)):
-        return None  # lanes would write what others have yet to read
-    blocks = _find_blocks(layout)
+    blocks = _find_blocks(layout) if stored.tile.dtype.bits == _UNIT_BITS else None
     if blocks is None or not blocks.matrices:
         return None
-    indices = _named_by_variables(store.indices, names)
-    run = _contiguous(indices, loop.vars)
+    run = _contiguous(stored.indices, loop.vars)
     if run not in (blocks.pairs, blocks.lines) or any(mode.stride[run] % _UNITS for mode in blocks.outer):
         return None
     rank = len(layout.shape)
@@ -167,23 +153,11 @@ def matrix_stores(
     )
     across = blocks.pairs if run == blocks.lines else blocks.lines
     places = dict(zip(loop.vars, _first_of_row(blocks, across, partition, context.thread), strict=True))
-    start = tuple(substitute(index, places) for index in indices)
-    row = Region(store.buffer, start, (*(const(1, INT32) for _ in start[1:]), const(_UNITS, INT32)))
-    if not is_contiguous_in_runs(row, context.shared_layouts.get(store.buffer), _UNITS):
+    start = tuple(substitute(index, places) for index in stored.indices)
+    row = Region(stored.tile, start, (*(const(1, INT32) for _ in start[1:]), const(_UNITS, INT32)))
+    if not is_contiguous_in_runs(row, context.shared_layouts.get(stored.tile), _UNITS):
         return None
-    return MatrixStores(loop, context, partition, row, len(blocks.matrices), trans=run == blocks.lines)
-
-
-def _suits(tile: Buffer) -> bool:
-    """Whether matrices can be stored to a tile."""
-    own = tile.view_of is None and tile.strides is None
-    return own and tile.scope is Scope.SHARED and tile.dtype.lanes == 1 and tile.dtype.bits == _UNIT_BITS
-
-
-def _reads(tile: Buffer, stmt: Stmt) -> bool:
-    """Whether a statement reads what it stores to."""
-    nodes = (node for root in expressions(stmt) for node in walk_expr(root))
-    return any(isinstance(node, Load) and node.buffer.storage is tile.storage for node in nodes)
+    return MatrixStores(stored, context, partition, row, len(blocks.matrices), trans=run == blocks.lines)
 
 
 # -- layouts -------------------------------------------------------------------------------------------------------
@@ -248,15 +222,6 @@ def _plus(at: Expr | int, axis: int, digits: Sequence[ValueDigit]) -> Expr:
 # -- loops ---------------------------------------------------------------------------------------------------------
 def _loop(digit: ValueDigit, body: Stmt, kind: ForKind) -> Stmt:
     return For(digit.var, ZERO, const(digit.mode.size, INT32), 1, kind, body, loc=body.loc)
-
-
-def _named_by_variables(indices: Sequence[Expr], names: Sequence[Stmt]) -> tuple[Expr, ...]:
-    """Indices with the names of index arithmetic replaced by their values."""
-    values: dict[Var, Expr] = {}
-    for name in names:
-        if isinstance(name, Bind):
-            values[name.var] = substitute(name.value, values)
-    return tuple(substitute(index, values) for index in indices)
 
 
 def _contiguous(indices: Sequence[Expr], variables: Sequence[Var]) -> int | None:
