@@ -1,5 +1,6 @@
 """Results go to shared tiles by matrix stores wherever lanes hold matrices, and arrive as by stores of single elements."""
 
+import itertools
 import math
 
 import numpy as np
@@ -10,8 +11,10 @@ from hypothesis import strategies as st
 from stored_accumulators import accumulator, blank, through_shared
 
 import tilelang.language as T
-from tilelang.ir.stmt import CallStmt, Launch
-from tilelang.ir.visit import walk
+from tilelang.ir.evaluate import evaluate
+from tilelang.ir.expr import int_const
+from tilelang.ir.stmt import CallStmt, For, Launch, Store
+from tilelang.ir.visit import variables_of, walk
 from tilelang.layout.shared_memory import padded, row_major
 from tilelang.layout.thread_values import digit
 from tilelang.layout.xor_swizzle import MODES, swizzled
@@ -63,6 +66,19 @@ def test_they_meet_no_bank_conflicts_where_tiles_are_swizzled():
     simulate_func(func, blank(func), HOPPER, report=report)
     stores = report.traffic["shared store"]
     assert (0, 32 * 128 * 2) == (stores.extra, stores.bytes)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1)])
+def test_registers_that_are_stored_as_they_are_follow_each_other(order):
+    func = through_shared(accumulator((2, 4), (2, 2), order=order), source="float16")
+    program = list(walk(lower_func(func, HOPPER).body))
+    (fill,) = (s for s in program if isinstance(s, Store) and s.buffer.name == "S_r")
+    loops = {s.var: int_const(s.stop) for s in program if isinstance(s, For)}
+    moved = [var for var in loops if var in variables_of(fill.indices[0])]
+    for step in itertools.product(*(range(loops[var]) for var in moved)):
+        env = {**dict.fromkeys(loops, 0), **dict(zip(moved, step, strict=True))}
+        assert evaluate(fill.indices[0], env) == evaluate(fill.value.indices[0], env)
+    check(func, seeds=(0,))
 
 
 def test_what_is_done_with_sums_on_their_way_is_done_before():

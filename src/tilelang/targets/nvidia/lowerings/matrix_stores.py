@@ -11,6 +11,7 @@ for where accumulators lie.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 
 from tilelang.analysis.parallel_legality import ParallelLegality
@@ -19,7 +20,7 @@ from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.compare import KeyedExpr
-from tilelang.ir.expr import Expr, Var, as_expr, const
+from tilelang.ir.expr import Expr, Load, Var, as_expr, const
 from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, ParallelLoop, Seq, Stmt
 from tilelang.ir.visit import substitute, walk_expr
 from tilelang.layout.digits import Mode, coalesced, unit
@@ -140,7 +141,7 @@ def matrix_stores(
     stored = single_store(loop, legality)
     if stored is None or context.thread is None or not context.target.has(Feature.STMATRIX):
         return None
-    blocks = _find_blocks(layout) if stored.tile.dtype.bits == _UNIT_BITS else None
+    blocks = _find_blocks(layout, _held(stored, context)) if stored.tile.dtype.bits == _UNIT_BITS else None
     if blocks is None or not blocks.matrices:
         return None
     run = _contiguous(stored.indices, loop.vars)
@@ -161,8 +162,26 @@ def matrix_stores(
 
 
 # -- layouts -------------------------------------------------------------------------------------------------------
-def _find_blocks(layout: Fragment) -> _Blocks | None:
-    """Find the blocks of a layout that lanes hold as matrices; None if none, or if they reach beyond the loop."""
+def _held(stored: SingleStore, context: LoweringContext) -> tuple[Mode, ...]:
+    """The digits of registers whose values are stored as they are, least significant first; () where others are made.
+
+    The registers of an instruction follow each other, as those of an operand of a matrix instruction do.
+    """
+    value = stored.store.value
+    if not isinstance(value, Load) or value.buffer not in context.fragments or value.dtype is not stored.tile.dtype:
+        return ()
+    if len(value.indices) != len(stored.loop.vars) or any(map(operator.is_not, value.indices, stored.loop.vars)):
+        return ()
+    return tuple(mode for digit in context.fragments[value.buffer].value for mode in _halved(digit))
+
+
+def _find_blocks(layout: Fragment, held: Sequence[Mode]) -> _Blocks | None:
+    """Find the blocks of a layout that lanes hold as matrices; None if none, or if they reach beyond the loop.
+
+    Args:
+        layout: The layout.
+        held: The digits of registers that are stored as they are: an instruction stores the least significant ones.
+    """
     thread = [mode for digit in layout.thread for mode in _halved(digit)]
     value = [mode for digit in layout.value for mode in _halved(digit) if not mode.is_broadcast]
     lanes, warps = thread[:_LANE_DIGITS], thread[_LANE_DIGITS:]
@@ -177,7 +196,9 @@ def _find_blocks(layout: Fragment) -> _Blocks | None:
     if [mode.stride for mode in lanes] != wanted or pair not in value:
         return None
     value.remove(pair)
-    matrices = [mode for mode in value if mode.size == 2][:_MAX_DIGITS]
+    places = {mode: place for place, mode in enumerate(held)}
+    in_order = sorted(value, key=lambda mode: places.get(mode, len(places)))
+    matrices = [mode for mode in in_order if mode.size == 2][:_MAX_DIGITS]
     rest = coalesced([mode for mode in value if mode not in matrices])
     return _Blocks(pairs, lines, tuple(matrices), rest, coalesced(warps))
 
