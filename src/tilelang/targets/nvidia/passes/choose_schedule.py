@@ -237,11 +237,14 @@ class _Choice:
         self._doubled = schedule.computed
         if not self._doubled:
             return schedule
+        stages = max(one.schedule.stages for one in self.loop_schedules if one.doubled)
         try:
-            self.notes, least = [*notes], max(self._overrides.stages or 0, min(schedule.stages, _FEW_STAGES))
-            schedule = self._with_loop_schedules(self._whole_tile_schedule(load_groups, consumers), double=True)
-            if schedule.stages >= least:
-                return schedule
+            self.notes = [*notes]
+            doubled = self._with_loop_schedules(self._whole_tile_schedule(load_groups, consumers), double=True)
+            if stages == 1 and _uses_of_shared_memory(doubled) == _uses_of_shared_memory(schedule):
+                return doubled
+            if stages > 1 and doubled.stages >= max(self._overrides.stages or 0, min(schedule.stages, _FEW_STAGES)):
+                return doubled
         except _NotSpecialized:
             pass  # shared memory does not hold them
         self.notes, self._doubled = [*notes], ()
@@ -473,6 +476,11 @@ class _Choice:
             return False
         depth = (int_const(trip_count(loops[0])) or 0) * (int_const(gemms[0].sizes[2]) or 0)
         return self._overrides.ping_pong or (consumers == 1 or depth < _SHALLOW_K) and self._overrides.consumers is None
+
+
+def _uses_of_shared_memory(schedule: Schedule) -> tuple[int, ...]:
+    """What second versions of computed tiles must not take from others where they save a wait alone."""
+    return schedule.stages, schedule.outer_stages, schedule.epilogue_parts, schedule.staged_additions
 
 
 def _line(stmt: Stmt) -> str:

@@ -39,7 +39,7 @@ from tilelang.targets.nvidia.machines import WARP_SIZE
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities, target_capabilities
 from tilelang.targets.nvidia.passes.warp_specialization.computed_tiles import (
     VERSIONS,
-    crossing_tiles,
+    doubled_tiles,
 )
 from tilelang.targets.nvidia.passes.warp_specialization.epilogue import (
     EpilogueStore,
@@ -193,7 +193,7 @@ def _software_pipelines(
         body = consumer_body(loop, [each.load_group for each in mine])
         gemms = asynchronous_gemms(body, capabilities, schedule.tile_threads)
         staged = {stmt: stmts for stmt in body.statements if (stmts := stage.staged(stmt)) is not None}
-        found = crossing_tiles(body, schedules[loop.var], set(schedule.computed))
+        found = doubled_tiles(body, schedules[loop.var], set(schedule.computed))
         software_pipelines.append(
             SoftwarePipeline(loop, body, schedules[loop.var], mine, gemms, staged, order, found)
         )

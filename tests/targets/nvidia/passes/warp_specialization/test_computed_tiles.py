@@ -1,15 +1,20 @@
 """Tiles that threads compute for gemms have two versions, so that gemms run while the next one is computed."""
 
+import json
+
 import numpy as np
 import pytest
-from specialized import launch_of, warp_specialize
+from examples_of import load
+from harness import run_reference_on_copies
+from specialized import TARGET, launch_of, lowered, warp_specialize
 
 import tilelang
 import tilelang.language as T
 from tilelang.ir.expr import as_expr
-from tilelang.ir.stmt import For
+from tilelang.ir.stmt import For, Launch
 from tilelang.ir.visit import walk
 from tilelang.ops.gemm import Gemm
+from tilelang.sim.run import simulate
 from tilelang.targets.nvidia.passes.warp_specialization import software_pipeline
 from tilelang.targets.nvidia.schedule import schedule_of
 
@@ -101,3 +106,48 @@ def test_the_simulator_finds_the_version_that_gemms_still_read(monkeypatch):
     monkeypatch.setattr(software_pipeline, "versions_in", first)
     with pytest.raises((tilelang.TileLangError, AssertionError)):
         test_it_computes_the_same(5, False)
+
+
+def gradients(length=192, dim=32, block_N=128, threads=256, heads=1, causal=False):
+    """The backward pass of attention, whose gemm of dQ reads what all warpgroups have written."""
+    module = load("03_attention/attention_backward.py")
+    return module.attention_backward.get_tir(1, heads, length, dim, block_N=block_N, threads=threads, causal=causal)
+
+
+def versions_of(name, func, **pass_configs):
+    launch = launch_of(warp_specialize(func, **pass_configs))
+    return [count for tile, count in launch.plan.versions if tile.name == name]
+
+
+def test_warpgroups_write_the_next_version_while_others_read_what_they_wrote():
+    func = gradients(4096, 128)
+    assert [2] == versions_of("dS_shared", func)
+    launch = launch_of(warp_specialize(func))
+    assert {1} == {made.stages for _, made in schedule_of(launch).loops}
+    assert [] == versions_of("dS_shared", gradients(block_N=64, threads=128))  # one warpgroup waits for itself
+
+
+def test_second_versions_that_save_a_wait_alone_take_no_stage():
+    assert [] == versions_of("dS_shared", gradients(4096, 128), stages=3, staged=4)
+
+
+@pytest.mark.slow(every=4)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_warpgroups_that_share_such_a_tile_compute_the_same(causal, persistent):
+    func = gradients(heads=3, causal=causal)
+    one_stage = {"order": [0, 1, 2, 5, 3, 4, 6, 9, 7, 8, 10], "stage": [0] * 11}
+    made = lowered(func, persistent=persistent, schedule=json.dumps([{"loops": [one_stage]}]))
+    (launch,) = (s for s in walk(made.body) if isinstance(s, Launch) and s.plan.schedule is not None)
+    assert any(tile.name == "dS_shared" and count == 2 for tile, count in launch.plan.versions)
+    rng = np.random.default_rng(0)
+    q, k, v, grad = rng.standard_normal((4, 1, 3, 192, 32), dtype=np.float32).astype(np.float16)
+    lse, delta = rng.standard_normal((2, 1, 3, 192), dtype=np.float32) + 5
+    results = [np.zeros((1, 3, 192, 32), dtype) for dtype in ("float32", "float16", "float16")]
+    given = [q, k, v, grad, lse, delta, *results]
+    want = run_reference_on_copies(func, given)
+    for lazy, seed in ((False, 0), (True, 1)):
+        actual = [np.array(a) for a in given]
+        simulate(made, actual, target=TARGET, lazy=lazy, seed=seed)
+        for expected, found in zip(want[6:], actual[6:], strict=True):
+            np.testing.assert_allclose(found.astype(np.float32), expected.astype(np.float32), rtol=2e-3, atol=2e-3)

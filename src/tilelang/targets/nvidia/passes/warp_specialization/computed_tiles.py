@@ -1,7 +1,7 @@
 """Shared tiles that threads compute in a pipelined loop for its gemms, such as weights that are dequantized.
 
 Takes a consumer's loop; gives the tiles that may have two versions, so that threads compute the next one while gemms
-read the one before. Invariant: every iteration writes such a tile as a whole before it is read, by one statement, and
+read the one before, be they of the same threads or of other warpgroups. Invariant: every iteration writes such a tile as a whole before it is read, by one statement, and
 nothing but its asynchronous gemms reads it.
 """
 
@@ -52,10 +52,15 @@ def accessed_outside(loop: For, launch: Launch) -> set[Buffer]:
     }
 
 
-def crossing_tiles(body: LoopBody, schedule: ModuloSchedule, computed: Set[Buffer]) -> dict[Buffer, Buffer]:
-    """The computed tiles that a later stage reads, with the buffers of their versions."""
+def doubled_tiles(body: LoopBody, schedule: ModuloSchedule, computed: Set[Buffer]) -> dict[Buffer, Buffer]:
+    """The computed tiles that have two versions, with the buffers of both.
+
+    Those that a later stage reads; and all of a loop with one stage, where threads of one warpgroup would wait for the
+    gemms of the others before they write.
+    """
     found = {}
     for tile, touching in body.storages.items():
-        if tile in computed and len({schedule.stage[number] for number, _, _ in touching}) > 1:
+        stages = {schedule.stage[number] for number, _, _ in touching}
+        if tile in computed and (schedule.stages == 1 or len(stages) > 1):
             found[tile] = versioned(tile, VERSIONS)
     return found

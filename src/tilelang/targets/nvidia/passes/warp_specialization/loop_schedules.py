@@ -51,7 +51,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.computed_tiles import (
     VERSIONS,
     accessed_outside,
     computed_tiles,
-    crossing_tiles,
+    doubled_tiles,
 )
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup, is_pipelined
 from tilelang.targets.nvidia.passes.warp_specialization.register_budget import registers_for_tiles, tile_registers
@@ -96,7 +96,7 @@ class LoopSchedule:
     @property
     def doubled(self) -> dict[Buffer, Buffer]:
         """The computed tiles that have two versions, with the buffers of both."""
-        return crossing_tiles(self.body, self.schedule, self.computed)
+        return doubled_tiles(self.body, self.schedule, self.computed)
 
     @property
     def applies(self) -> bool:
@@ -367,16 +367,18 @@ def _body_schedule(
         return LoopSchedule(prepared, operands, body, graph, modulo_schedule(graph), computed=computed)
 
     best = found(frozenset())
-    if double and not best.applies and (computed := computed_tiles(body, loop, launch, runs)):
+    computed = computed_tiles(body, loop, launch, runs) if double else frozenset()
+    if computed and not best.applies:
         doubled = found(computed)
         best = doubled if doubled.applies else best
-    if saved is None:
-        return best
-    if reason := _violation(body, best.graph, saved):
-        return reason
-    cycles = cycles_of(best.graph, saved.stage, saved.sequence)
-    required = ModuloSchedule(saved.stage, saved.sequence, cycles)
-    return dataclasses.replace(best, schedule=required, required=True)
+    if saved is not None:
+        if reason := _violation(body, best.graph, saved):
+            return reason
+        cycles = cycles_of(best.graph, saved.stage, saved.sequence)
+        best = dataclasses.replace(best, schedule=ModuloSchedule(saved.stage, saved.sequence, cycles), required=True)
+    if best.schedule.stages == 1 and consumers > 1:
+        best = dataclasses.replace(best, computed=computed)
+    return best
 
 
 def _waits(first: Stmt, second: Stmt) -> bool:

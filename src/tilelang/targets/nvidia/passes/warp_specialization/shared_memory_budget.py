@@ -97,7 +97,8 @@ def shared_memory_budget(
     budget -= max((_overread(s) for s in walk(launch.body) if isinstance(s, Gemm)), default=0)
     outer = sum(_size(t) for load_group in load_groups if not load_group.pipelined for t in load_group.tiles)
     pipelined = [load_group for load_group in load_groups if load_group.pipelined]
-    stage = sum(_size(t) for load_group in pipelined for t in load_group.tiles)
+    staged = [t for load_group in pipelined for t in load_group.tiles]
+    stage = sum(map(_size, staged))
     most = _max_stages(pipelined, stage, overrides, persistent=persistent)
     if machine is not None and machine.rates is not None and overrides.stages is None:
         loops = dict.fromkeys(load_group.loop for load_group in pipelined if load_group.loop is not None)
@@ -108,11 +109,12 @@ def shared_memory_budget(
     additions = [each for each in stores if each.adds and each.pipelined]
     stores = [each for each in stores if each not in additions]
     added = sum(_size(each.staging) for each in additions)
-    staged_additions = bool(additions) and (budget - added) // stage >= max(least, overrides.stages or 0)
+    staged_additions = bool(additions) and _fitting(staged, budget - added) >= max(least, overrides.stages or 0)
     budget -= added if staged_additions else sum(_size(each.staging) for each in additions if each.writer is not None)
 
     def stages(epilogue_parts: int, versions: int) -> int:
-        return min((budget - _staging(stores, epilogue_parts) * concurrent_tiles - versions * outer) // stage, most)
+        left = budget - _staging(stores, epilogue_parts) * concurrent_tiles - versions * outer
+        return min(_fitting(staged, left), most)
 
     best = SharedMemoryBudget(0, 1, 0, staged_additions)
     for through_shared, versions in ((True, 2), (True, 1), (False, 2), (False, 1)):
@@ -171,9 +173,17 @@ def _streaming_stages(launch: Launch, pipelined: Sequence[LoadGroup], cycles: in
     return -(-_STREAMED_BYTES // count) if streaming_cycles(count, machine) > cycles else 0
 
 
-def _size(tile: Buffer) -> int:
+def _fitting(tiles: Sequence[Buffer], room: int) -> int:
+    """How many versions of all tiles fit; those of a tile follow each other."""
+    count = max(room, 0) // max(1, sum(tile.bytes or 0 for tile in tiles))
+    while count and sum(_size(tile, count) for tile in tiles) > room:
+        count -= 1
+    return count
+
+
+def _size(tile: Buffer, versions: int = 1) -> int:
     """Bytes of a tile in shared memory, rounded up to the alignment of tiles."""
-    return -(-(tile.bytes or 0) // ALIGNMENT) * ALIGNMENT
+    return -(-(tile.bytes or 0) * versions // ALIGNMENT) * ALIGNMENT
 
 
 def _overread(gemm: Gemm) -> int:
