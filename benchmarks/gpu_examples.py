@@ -51,7 +51,7 @@ def backward_rows(bench, kernels) -> None:
             out = torch.nn.functional.scaled_dot_product_attention(*leaves, is_causal=causal)
         lse = torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal)[1]
         expected = torch.autograd.grad(out, leaves, grad, retain_graph=True)
-        delta = kernels.build(module.attention_delta.get_tir(*_BACKWARD), out_idx=[2, 3])
+        delta = kernels.build(module.attention_delta.get_tir(*_BACKWARD), out_idx=[3, 4, 5])
         sides = []
         for block_M, block_N, threads in _BACKWARD_TILES:
             program = module.attention_backward.get_tir(
@@ -60,8 +60,8 @@ def backward_rows(bench, kernels) -> None:
             main = kernels.build(program, out_idx=[7, 8], pass_configs={"tl.enable_fast_math": True})
 
             def gradients(out=out, lse=lse, main=main):
-                sums, dq = delta(out.detach(), grad)
-                dk, dv = main(q, k, v, grad, lse, sums, dq)
+                log2, sums, dq = delta(out.detach(), grad, lse)
+                dk, dv = main(q, k, v, grad, log2, sums, dq)
                 return dq.half(), dk, dv
 
             for mine, right, name in zip(gradients(), expected, ("dQ", "dK", "dV"), strict=True):

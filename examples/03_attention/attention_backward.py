@@ -1,8 +1,9 @@
 """Attention, backward: the gradients of Q, K and V from that of the output, without ever holding the matrix of scores.
 
 The forward pass left the logarithm of the sum of exponentials per query. A first small kernel computes delta, the sum
-of dO * O per query, and clears dQ. In the second, each block owns `block_N` keys and walks over the queries: it keeps
-dK and dV on chip, and adds its part of dQ to global memory, in float32 and in no fixed order.
+of dO * O per query, scales both as the second one needs them, and clears dQ. In the second, each block owns `block_N`
+keys and walks over the queries: it keeps dK and dV on chip, and adds its part of dQ to global memory, in float32 and in
+no fixed order.
 """
 
 import numpy as np
@@ -11,13 +12,20 @@ import tilelang
 import tilelang.language as T
 from tilelang.testing import to_device, to_host
 
+LOG2_E = 1.4426950408889634
 
-@tilelang.jit(out_idx=[2, 3])
+
+@tilelang.jit(out_idx=[3, 4, 5])
 def attention_delta(batch, heads, length, dim, block_M=64, threads=128, dtype="float16"):
+    """The logarithms of the sums to the base 2, delta times the scale of the scores, and dQ."""
+    scale = dim**-0.5
+
     @T.prim_func
     def main(
         O: T.Tensor((batch, heads, length, dim), dtype),
         dO: T.Tensor((batch, heads, length, dim), dtype),
+        lse: T.Tensor((batch, heads, length), "float32"),
+        log2: T.Tensor((batch, heads, length), "float32"),
         delta: T.Tensor((batch, heads, length), "float32"),
         dQ: T.Tensor((batch, heads, length, dim), "float32"),
     ):
@@ -28,7 +36,9 @@ def attention_delta(batch, heads, length, dim, block_M=64, threads=128, dtype="f
                 products[i, d] = T.cast(O[bz, by, bx * block_M + i, d], "float32") * dO[bz, by, bx * block_M + i, d]
                 dQ[bz, by, bx * block_M + i, d] = 0
             T.reduce_sum(products, sums, dim=1)
-            T.copy(sums, delta[bz, by, bx * block_M])
+            for i in T.Parallel(block_M):
+                delta[bz, by, bx * block_M + i] = sums[i] * scale
+                log2[bz, by, bx * block_M + i] = lse[bz, by, bx * block_M + i] * LOG2_E
 
     return main
 
@@ -39,7 +49,6 @@ def attention_backward(
 ):
     scale = dim**-0.5
     shape = (batch, heads, length, dim)
-    log2_e = 1.4426950408889634
 
     @T.prim_func
     def main(
@@ -47,7 +56,7 @@ def attention_backward(
         K: T.Tensor(shape, dtype),
         V: T.Tensor(shape, dtype),
         dO: T.Tensor(shape, dtype),
-        lse: T.Tensor((batch, heads, length), "float32"),
+        log2: T.Tensor((batch, heads, length), "float32"),
         delta: T.Tensor((batch, heads, length), "float32"),
         dQ: T.Tensor(shape, "float32"),
         dK: T.Tensor(shape, dtype),
@@ -58,7 +67,7 @@ def attention_backward(
             V_shared = T.alloc_shared((block_N, dim), dtype)
             Q_shared = T.alloc_shared((block_M, dim), dtype)
             dO_shared = T.alloc_shared((block_M, dim), dtype)
-            lse_shared = T.alloc_shared((block_M,), "float32")
+            log2_shared = T.alloc_shared((block_M,), "float32")
             delta_shared = T.alloc_shared((block_M,), "float32")
             dS_shared = T.alloc_shared((block_N, block_M), dtype)
             P = T.alloc_fragment((block_N, block_M), "float32")  # of keys by queries, so that it is an operand of dV
@@ -79,7 +88,7 @@ def attention_backward(
             for m in T.Pipelined(first, T.ceildiv(length, block_M), num_stages=num_stages):
                 T.copy(Q[bz, by, m * block_M, 0], Q_shared)
                 T.copy(dO[bz, by, m * block_M, 0], dO_shared)
-                T.copy(lse[bz, by, m * block_M], lse_shared)
+                T.copy(log2[bz, by, m * block_M], log2_shared)
                 T.copy(delta[bz, by, m * block_M], delta_shared)
 
                 T.gemm(K_shared, Q_shared, P, transpose_B=True, clear_accum=True)
@@ -88,9 +97,9 @@ def attention_backward(
                     seen = T.all_of(bx * block_N + j < length, m * block_M + i < length)
                     if causal:
                         seen = T.all_of(seen, bx * block_N + j <= m * block_M + i)
-                    P[j, i] = T.if_then_else(seen, T.exp2(P[j, i] * (scale * log2_e) - lse_shared[i] * log2_e), 0)
+                    P[j, i] = T.if_then_else(seen, T.exp2(P[j, i] * (scale * LOG2_E) - log2_shared[i]), 0)
                 for j, i in T.Parallel(block_N, block_M):
-                    dS[j, i] = P[j, i] * (dS[j, i] * scale - delta_shared[i] * scale)
+                    dS[j, i] = P[j, i] * (dS[j, i] * scale - delta_shared[i])
 
                 T.copy(P, P_half)
                 T.gemm(P_half, dO_shared, dV_local)
@@ -129,9 +138,9 @@ def main(batch=1, heads=3, length=300, dim=64, **tiles):
         out, lse, *expected = reference(q, k, v, grad, causal)
         tensors = to_device(q, k, v, out.astype(np.float16), grad, lse.astype(np.float32))
         q_device, k_device, v_device, out_device, grad_device, lse_device = tensors
-        delta, dq = attention_delta(batch, heads, length, dim)(out_device, grad_device)
+        log2, delta, dq = attention_delta(batch, heads, length, dim)(out_device, grad_device, lse_device)
         kernel = attention_backward(batch, heads, length, dim, causal=causal, **tiles)
-        dk, dv = kernel(q_device, k_device, v_device, grad_device, lse_device, delta, dq)
+        dk, dv = kernel(q_device, k_device, v_device, grad_device, log2, delta, dq)
         for gradient, right in zip((dq, dk, dv), expected, strict=True):
             np.testing.assert_allclose(to_host(gradient).astype(np.float32), right, rtol=2e-2, atol=2e-2)
         print(f"attention_backward: {q.shape}, causal={causal}, agrees with NumPy")

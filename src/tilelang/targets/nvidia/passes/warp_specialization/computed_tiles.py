@@ -1,8 +1,8 @@
 """Shared tiles that threads compute in a pipelined loop for its gemms, such as weights that are dequantized.
 
-Takes a consumer's loop; gives the tiles that may have two versions, so that threads compute the next one while gemms
-read the one before, be they of the same threads or of other warpgroups. Invariant: every iteration writes such a tile as a whole before it is read, by one statement, and
-nothing but its asynchronous gemms reads it.
+Takes a consumer's loop; gives the tiles that may have two versions, so that threads compute the next one while gemms,
+their own or those of other warpgroups, read the one before. Invariant: every iteration writes such a tile as a whole
+before it is read, by one statement, and nothing but its asynchronous gemms reads it.
 """
 
 from __future__ import annotations
