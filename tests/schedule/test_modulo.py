@@ -1,5 +1,7 @@
 """The schedules of random loop graphs against the optimum, and of the graphs of known kernels."""
 
+import dataclasses
+import itertools
 import random
 
 import pytest
@@ -10,6 +12,7 @@ from tilelang.schedule.modulo import (
     MIN_GAIN,
     MIN_REORDER_GAIN,
     ModuloSchedule,
+    cycles_of,
     is_legal,
     longest_recurrence,
     modulo_schedule,
@@ -126,3 +129,31 @@ def test_statements_move_behind_a_gemm_within_an_iteration_for_a_small_gain_and_
     graph = LoopGraph(work, (*edges, *conflicts((3, True), (4, False))))
     assert ModuloSchedule((0,) * 5, (0, 3, 1, 2, 4), 4500 + LATENCY) == modulo_schedule(graph)
     assert 4580 + LATENCY > modulo_schedule(graph).cycles * (1 + MIN_REORDER_GAIN)
+
+
+def test_what_warps_do_beside_a_gemm_that_hinders_them_takes_twice_as_long() -> None:
+    def cycles(*lengths: int) -> int:
+        """Of a gemm of 200 cycles, and of statements that need nothing of it."""
+        work = (dataclasses.replace(gemm(200), hinders=True), *map(Work, lengths))
+        return cycles_of(LoopGraph(work, ()), (0,) * len(work), range(len(work)))
+
+    assert 200 + LATENCY == cycles(80)
+    half = (200 - ISSUE) // 2
+    assert 200 + (500 - half) == cycles(500) == cycles(40, 460)
+
+
+def test_a_gemm_that_hinders_warps_comes_no_earlier_than_it_is_written() -> None:
+    scores, exp, first, values, second, last = range(6)
+    chain = (scores, exp, first, second, last)
+    edges = [Edge(exp, values, 0), *(Edge(n, m, 0) for n, m in itertools.pairwise(chain))]
+    edges += [Edge(last, n, 1) for n in range(6)]
+
+    def order(*, hinders: bool) -> tuple[int, ...]:
+        product = dataclasses.replace(gemm(500), hinders=hinders)
+        work = (gemm(500), Work(500), Work(250), product, Work(250), gemm(1000))
+        made = modulo_schedule(LoopGraph(work, tuple(edges)))
+        assert (0,) * 6 == made.stage
+        return made.order
+
+    assert (scores, exp, values, first, second, last) == order(hinders=False)
+    assert (scores, exp, first, values, second, last) == order(hinders=True)

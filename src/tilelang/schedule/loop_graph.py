@@ -29,6 +29,7 @@ class Work:
         issue: Of the warps, to issue it if it is asynchronous; of a copy, until shared memory has taken it.
         latency: From its end on the unit until a statement that waits for it goes on.
         prefetched: Whether it is a copy from global memory that may be in flight across iterations.
+        hinders: Whether what warps do beside it takes twice as long.
     """
 
     cycles: int
@@ -36,6 +37,7 @@ class Work:
     issue: int = 0
     latency: int = 0
     prefetched: bool = False
+    hinders: bool = False
 
     @property
     def warp_cycles(self) -> int:

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 import tilelang.language as T
+from tilelang.ir.buffer import Scope
 from tilelang.ir.stmt import Alloc, For, ParallelLoop
 from tilelang.ir.visit import walk
 from tilelang.ops.gemm import Gemm
@@ -51,6 +52,13 @@ def test_a_gemm_takes_the_cycles_of_the_tensor_cores():
     work = gemm_work(only(Gemm)[0])
     assert (True, 2 * 128 * 128 * 64 // 4096) == (work.asynchronous, work.cycles)
     assert work.cycles == work.unit_cycles > work.warp_cycles
+
+
+def test_gemms_of_operands_in_registers_hinder_threads():
+    (gemm,) = only(Gemm)
+    held = dataclasses.replace(gemm.a.buffer, scope=Scope.FRAGMENT)
+    in_registers = dataclasses.replace(gemm, a=dataclasses.replace(gemm.a, buffer=held))
+    assert (False, True) == (gemm_work(gemm).hinders, gemm_work(in_registers).hinders)
 
 
 def test_warps_take_twice_as_long_for_a_gemm():

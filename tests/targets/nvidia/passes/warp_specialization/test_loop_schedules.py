@@ -260,7 +260,9 @@ def test_loops_of_known_kernels_are_scheduled_as_well_as_by_the_optimum(name, mo
     run_passes(LOOPS[name](), passes, context(staged=False))
     assert graphs
     for graph in graphs:
-        unlimited = dataclasses.replace(graph, registers=None)  # the optimum counts no registers
+        # the optimum counts no registers, and does not know that gemms hinder threads
+        work = tuple(dataclasses.replace(each, hinders=False) for each in graph.work)
+        unlimited = dataclasses.replace(graph, registers=None, work=work)
         made = modulo_schedule(unlimited)
         assert is_legal(graph, made.stage, made.order)
         assert made.cycles <= optimum(graph) / (1 - MIN_GAIN)
@@ -284,7 +286,7 @@ def test_a_mask_of_elements_costs_nothing_since_few_iterations_have_it(causal, m
     (work,) = {graph.work for graph in graphs}
     exponentials, gradients = (each.cycles for each in work if not each.asynchronous and each.cycles > 128)
     elements = 128 * 64 // 128  # per lane
-    assert (12 * elements, 5 * elements) == (exponentials, gradients)
+    assert (11 * elements, 4 * elements) == (exponentials, gradients)
 
 
 def test_a_softmax_of_plain_loops_rescales_rarely_and_adds_to_its_running_sum():
