@@ -102,6 +102,7 @@ class PassConfigKey(str, enum.Enum):
     TL_CLUSTER = "tl.cluster"
     TL_SPLIT = "tl.split"
     TL_WORKSPACE_SPLIT = "tl.workspace_split"
+    TL_LAST_WAVE = "tl.last_wave"
     # all of it, for every kernel of the program: the text that `kernel.explain()` prints
     TL_SCHEDULE = "tl.schedule"
     # False: NaN operands of minima and maxima are dropped, as in published TileLang; here they win
@@ -294,6 +295,7 @@ _SCHEDULE_KEYS = MappingProxyType(
         "cluster": PassConfigKey.TL_CLUSTER,
         "split_k": PassConfigKey.TL_SPLIT,
         "workspace_split": PassConfigKey.TL_WORKSPACE_SPLIT,
+        "last_wave": PassConfigKey.TL_LAST_WAVE,
     }
 )
 _LAYOUT_FORMATS = ("txt", "svg", "pdf", "png")

@@ -73,6 +73,7 @@ class ScheduleOverrides:
             is written. In loops of consumers the loads of the producer do not count as statements.
         workspace_split: Blocks that split the reduction of a tile and store their sums, which a second launch adds up
             (`tl.workspace_split`).
+        last_wave: The same for the tiles alone that are left behind whole waves (`tl.last_wave`).
         blocks_per_sm: Blocks for which a multiprocessor has shared memory and registers at once.
     """
 
@@ -88,6 +89,7 @@ class ScheduleOverrides:
     registers: tuple[int, int] | None = None
     loops: tuple[Placement | None, ...] | None = None
     workspace_split: int | None = None
+    last_wave: int | None = None
     blocks_per_sm: int | None = None
 
 
@@ -184,6 +186,7 @@ KINDS = MappingProxyType(
         "cluster": Kind(_extents, f"the extents of a cluster of at most {_MAX_CLUSTER} blocks", "(2, 1)"),
         "split_k": _integer(1, 8),
         "workspace_split": _integer(1, 64),
+        "last_wave": _integer(1, 64),
         "blocks_per_sm": _integer(1, 2),
         "registers": Kind(_registers, "two numbers of registers", "[240, 24]"),
         "loops": Kind(

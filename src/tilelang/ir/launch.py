@@ -93,6 +93,9 @@ class LaunchPlan:
         timelines: What the cost model says of software-pipelined loops.
         notes: Notes for `kernel.explain()`, such as why a loop is not pipelined.
         workspace_split: Blocks that split the reduction of a tile and store their sums, for the next launch.
+        tiles: How many tiles of the grid the launch computes, row by row, whatever its blocks; the next launch computes
+            the others. None: all of them.
+        last_wave: Blocks of that launch that share each of them.
         generated: Whether the compiler made the launch, to prepare another one.
         blocks_per_sm: Blocks for which the schedule leaves room on a multiprocessor, unless the user sets how many.
     """
@@ -113,6 +116,8 @@ class LaunchPlan:
     timelines: tuple[Timeline, ...] = ()
     notes: tuple[Note, ...] = ()
     workspace_split: int = 1
+    tiles: int | None = None
+    last_wave: int = 1
     generated: bool = False
     blocks_per_sm: int = 1
 
@@ -120,8 +125,8 @@ class LaunchPlan:
     def overrides(self) -> ScheduleOverrides:
         """The overrides by which a user gets this schedule."""
         chosen = ScheduleOverrides(specialized=False) if self.schedule is None else self.schedule.overrides()
-        split = self.workspace_split if self.workspace_split > 1 else None
-        return dataclasses.replace(chosen, loops=self.placements, workspace_split=split)
+        split, last_wave = (parts if parts > 1 else None for parts in (self.workspace_split, self.last_wave))
+        return dataclasses.replace(chosen, loops=self.placements, workspace_split=split, last_wave=last_wave)
 
     def shared_elements(self, buffer: Buffer) -> int:
         """Elements of memory that a shared buffer occupies, with the padding of its layout."""

@@ -56,12 +56,12 @@ from tilelang.targets.nvidia.passes import (
     strength_reduce_remainders,
     unpack_in_pairs,
     widen_packed_loads,
-    workspace_split_k,
 )
 from tilelang.targets.nvidia.passes.choose_occupancy import choose_occupancy
 from tilelang.targets.nvidia.passes.choose_schedule import choose_schedule
 from tilelang.targets.nvidia.passes.keep_computed_operands import keep_computed_operands
 from tilelang.targets.nvidia.passes.specialize_warps import specialize_warps
+from tilelang.targets.nvidia.passes.workspace_split_k import workspace_split_k
 
 
 def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
@@ -113,7 +113,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         publish_async_barriers.PASS,
         narrow_tile_dtypes.PASS,
         keep_computed_operands(lowerings),
-        workspace_split_k.PASS,
+        workspace_split_k(lowerings),
         choose_occupancy(scheduled),
         *scheduled,
         establishes=(

@@ -1,5 +1,6 @@
 """Blocks share the iterations of a loop of products, and then the columns of what it gives; what is not so is said."""
 
+import pytest
 from specialized import TABLE, gemm_kernel, launch_of, warp_specialize
 
 import tilelang.language as T
@@ -11,6 +12,7 @@ from tilelang.passes.base import PassContext
 from tilelang.passes.tile import inline_bindings
 from tilelang.targets.nvidia.passes import cluster_split_k
 from tilelang.targets.nvidia.passes.choose_schedule import choose_schedule
+from tilelang.targets.nvidia.passes.gemm_loop import NotSplit
 from tilelang.targets.target import Target
 
 PASSES = (inline_bindings.PASS, choose_schedule(TABLE), cluster_split_k.PASS)
@@ -70,6 +72,25 @@ def test_indices_are_visibly_within_a_symbolic_grid():
     bx, rank = launch.body.body[:2]
     assert proves(bx.value * 2 < launch.grid[0], domain)
     assert proves(rank.value < 2, domain)
+
+
+def test_sums_of_several_gemms_are_not_exchanged():
+    @T.prim_func
+    def main(A: T.Tensor((64, 512), "float16"), C: T.Tensor((64, 64), "float32"), D: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            A_s = T.alloc_shared((64, 64), "float16")
+            C_l, D_l = T.alloc_fragment((64, 64), "float32"), T.alloc_fragment((64, 64), "float32")
+            T.clear(C_l)
+            T.clear(D_l)
+            for k in T.Pipelined(8, num_stages=2):
+                T.copy(A[0, k * 64], A_s)
+                T.gemm(A_s, A_s, C_l, transpose_B=True)
+                T.gemm(A_s, A_s, D_l, transpose_B=True)
+            T.copy(C_l, C)
+            T.copy(D_l, D)
+
+    with pytest.raises(NotSplit, match="a cluster adds up the sums of one gemm"):
+        cluster_split_k.split(launch_of(warp_specialize(main, passes=PASSES[:1])), 2, 1)
 
 
 def test_launches_without_a_schedule_or_with_one_block_for_each_tile_stay_as_they_are():

@@ -27,7 +27,7 @@ def test_the_parts_of_a_program():
     launch = flatten_sequences(launch_of(warp_specialize(gemm_kernel(64, 64, 512, 64, 64, 64), passes=(inline_bindings.PASS,))))
     found = find_gemm_loop(launch, 2)
     assert (*found.before, found.loop, *found.after) == launch.body.body
-    assert "C_l" == found.tile.name
+    assert ["C_l"] == [tile.name for tile in found.tiles]
 
 
 @given(st.integers(1, 40), st.integers(0, 9), st.sampled_from([1, 3]), st.integers(1, 8))
@@ -67,13 +67,21 @@ def variant(kind):
                 T.copy(A[0, k * 64], A_s)
                 T.copy(B[k * 64, 0], B_s)
                 T.gemm(A_s, B_s, C_l)
-                if kind == "two products":
-                    T.gemm(A_s, B_s, D_l, clear_accum=True)
                 if kind == "more work":
                     for i, j in T.Parallel(64, 64):
                         C_l[i, j] = C_l[i, j] * 2
+                if kind == "carried":
+                    for i, j in T.Parallel(64, 64):
+                        D_l[i, j] = D_l[i, j] * 2
+                if kind == "stored":
+                    T.copy(A_s, C)
+                if kind == "added up twice":
+                    T.atomic_add(C, 1.0)
+                    T.atomic_add(C, 2.0)
             if kind == "used later":
                 T.copy(A_s, C)
+            if kind == "gemm outside":
+                T.gemm(A_s, B_s, D_l, clear_accum=True)
             T.copy(C_l, C)
 
     return main
@@ -87,13 +95,47 @@ def variant(kind):
         ("begins with one", "the sums in 'C_l' do not begin with T.clear before the loop"),
         ("not cleared last", "the sums in 'C_l' do not begin with T.clear before the loop"),
         ("one stage", "the loop of the gemm is not pipelined, or has an early exit"),
-        ("two products", "it takes one loop with one gemm, and no other gemms"),
-        ("more work", "the loop does more than to load tiles and to multiply them"),
-        ("used later", "a tile that the loop loads is used outside of it"),
+        ("more work", "'C_l' is more than the sums of one gemm"),
+        ("carried", "'D_l' holds something from one iteration to the next"),
+        ("stored", "the loop does more with 'C' than one atomic operation"),
+        ("added up twice", "the loop does more with 'C' than one atomic operation"),
+        ("used later", "'A_s' is written by the loop, and used outside of it"),
+        ("gemm outside", "it takes one loop of gemms, and no gemms elsewhere"),
     ],
 )
 def test_what_cannot_be_shared_is_told(kind, expected):
     assert expected == reason(variant(kind))
+
+
+def test_sums_beside_what_every_iteration_overwrites_and_adds_up_atomically():
+    @T.prim_func
+    def main(A: T.Tensor((64, 512), "float16"), C: T.Tensor((64, 64), "float32"), D: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            A_s = T.alloc_shared((64, 64), "float16")
+            C_l, D_l = T.alloc_fragment((64, 64), "float32"), T.alloc_fragment((64, 64), "float32")
+            T.clear(C_l)
+            for k in T.Pipelined(8, num_stages=2):
+                T.copy(A[0, k * 64], A_s)
+                T.gemm(A_s, A_s, D_l, transpose_B=True, clear_accum=True)
+                T.gemm(A_s, A_s, C_l, transpose_B=True)
+                T.atomic_add(D, D_l)
+            T.copy(C_l, C)
+
+    launch = launch_of(warp_specialize(main, passes=(inline_bindings.PASS,)))
+    assert ["C_l"] == [tile.name for tile in find_gemm_loop(flatten_sequences(launch), 2).tiles]
+
+
+def test_a_loop_without_sums_is_told():
+    @T.prim_func
+    def main(A: T.Tensor((64, 512), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            A_s, C_l = T.alloc_shared((64, 64), "float16"), T.alloc_fragment((64, 64), "float32")
+            for k in T.Pipelined(8, num_stages=2):
+                T.copy(A[0, k * 64], A_s)
+                T.gemm(A_s, A_s, C_l, transpose_B=True, clear_accum=True)
+                T.atomic_add(C, C_l)
+
+    assert "no gemm of the loop adds to what there was before" == reason(main)
 
 
 def test_rows_that_no_instruction_has_are_told():

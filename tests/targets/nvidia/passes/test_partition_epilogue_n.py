@@ -5,12 +5,11 @@ from specialized import launch_of, warp_specialize
 
 import tilelang.language as T
 from tilelang.dtypes import INT32
-from tilelang.ir.buffer import Buffer
-from tilelang.ir.expr import Var, const
+from tilelang.ir.expr import Var
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Alloc, Launch
 from tilelang.passes.tile import inline_bindings
-from tilelang.targets.nvidia.passes.partition_epilogue_n import ColumnPartition, NotPartitioned, partition_epilogue_n
+from tilelang.targets.nvidia.passes.partition_epilogue_n import NotPartitioned, columns_of, partition_epilogue_n
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
 
 
@@ -35,9 +34,7 @@ def narrowed(body):
     launch: Launch = flatten_sequences(program(body))
     alloc, *after = launch.body.body
     assert isinstance(alloc, Alloc)
-    tile = alloc.buffer
-    own = Buffer("X_own", (tile.shape[0], const(16, INT32)), tile.dtype, tile.scope)
-    columns = ColumnPartition(tile, own, Var("rank", INT32, index=True) * 16)
+    columns = columns_of((alloc.buffer,), 2, Var("rank", INT32, index=True))
     _, made = partition_epilogue_n(columns, (), after)
     return "\n".join(to_text(stmt).strip() for stmt in made)
 

@@ -12,12 +12,12 @@ from tilelang.options import CompileOptions
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
 from tilelang.passes.tile import inline_bindings
-from tilelang.targets.nvidia.backend import BACKEND
+from tilelang.targets.nvidia.backend import BACKEND, LOWERINGS
 from tilelang.targets.nvidia.passes import workspace_split_k
 from tilelang.targets.nvidia.passes.gemm_loop import NotSplit
 from tilelang.targets.target import Target
 
-PASSES = (inline_bindings.PASS, workspace_split_k.PASS)
+PASSES = (inline_bindings.PASS, workspace_split_k.workspace_split_k(LOWERINGS))
 
 
 def launches(func):

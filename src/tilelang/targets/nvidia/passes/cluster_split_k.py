@@ -33,8 +33,8 @@ from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.passes.tile.rasterize_grid import smallest
 from tilelang.targets.nvidia.isa.wgmma import ROWS
-from tilelang.targets.nvidia.passes.gemm_loop import GemmLoop, find_gemm_loop, split_loop
-from tilelang.targets.nvidia.passes.partition_epilogue_n import ColumnPartition, NotPartitioned, partition_epilogue_n
+from tilelang.targets.nvidia.passes.gemm_loop import GemmLoop, NotSplit, find_gemm_loop, split_loop
+from tilelang.targets.nvidia.passes.partition_epilogue_n import NotPartitioned, columns_of, partition_epilogue_n
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
 from tilelang.targets.nvidia.schedule import schedule_of
 
@@ -55,6 +55,8 @@ def split(launch: Launch, blocks: int, consumers: int) -> Launch:
     """
     launch = flatten_sequences(launch)
     gemm_loop = find_gemm_loop(launch, blocks)
+    if len(gemm_loop.tiles) > 1:
+        raise NotSplit("a cluster adds up the sums of one gemm")
     loc = launch.loc
     block, rank = (Var(name, INT32, index=True) for name in ("block", "rank"))
     first = smallest(block // blocks, launch.grid[0] - 1)  # makes the bound visible to proofs
@@ -68,7 +70,7 @@ def split(launch: Launch, blocks: int, consumers: int) -> Launch:
         Alloc(cluster_sum.parts.buffer, loc=loc),
         *before,
         split_loop(gemm_loop.loop, rank, blocks),
-        *(() if own is gemm_loop.tile else (Alloc(own, loc=own.loc),)),
+        *(() if own in gemm_loop.tiles else (Alloc(own, loc=own.loc),)),
         cluster_sum,
         *epilogue,
     )
@@ -84,36 +86,36 @@ def split(launch: Launch, blocks: int, consumers: int) -> Launch:
 
 def _cluster_sum(gemm_loop: GemmLoop, own: Buffer, rank: Expr, blocks: int) -> ClusterSum:
     """The reduction over the cluster."""
-    name, zero, one = gemm_loop.tile.name, const(0, INT32), const(1, INT32)
+    (gemm,), (tile,) = gemm_loop.gemms, gemm_loop.tiles
+    zero, one = const(0, INT32), const(1, INT32)
     count = math.prod(own.static_shape or (0,)) * (blocks - 1)
-    barrier = Buffer(f"{name}_sent", (one,), _OPAQUE, Scope.BARRIER)
-    parts = Buffer(f"{name}_parts", (const(count, INT32),), own.dtype, Scope.SHARED)
+    barrier = Buffer(f"{tile.name}_sent", (one,), _OPAQUE, Scope.BARRIER)
+    parts = Buffer(f"{tile.name}_parts", (const(count, INT32),), own.dtype, Scope.SHARED)
     sent = Region(barrier, (zero,), (one,))
-    return ClusterSum(whole(gemm_loop.tile), whole(own), whole(parts), sent, rank, blocks, loc=gemm_loop.gemm.loc)
+    return ClusterSum(whole(tile), whole(own), whole(parts), sent, rank, blocks, loc=gemm.loc)
 
 
 def _partitioned_epilogue(
     launch: Launch, gemm_loop: GemmLoop, rank: Expr, blocks: int, consumers: int, notes: list[Note]
 ) -> tuple[Sequence[Stmt], Buffer, Sequence[Stmt]]:
     """The prologue, the part of the accumulator that a block gets, and its epilogue."""
-    rows, columns = gemm_loop.tile.static_shape or (0, 0)
+    (gemm,), (tile,) = gemm_loop.gemms, gemm_loop.tiles
+    rows, columns = tile.static_shape or (0, 0)
     divisors = [n for n in range(blocks, 1, -1) if not (blocks % n or columns % n or columns // n % _MIN_COLUMNS)]
     try:
-        if gemm_loop.gemm.transpose_c:
+        if gemm.transpose_c:
             raise NotPartitioned("threads divide its columns among them")
         if not divisors:
             raise NotPartitioned(f"{columns} columns are no multiples of {_MIN_COLUMNS} for each block")
-        if consumers > 1 and (rows % (ROWS * consumers) or gemm_loop.gemm.policy is GemmWarpPolicy.FullCol):
+        if consumers > 1 and (rows % (ROWS * consumers) or gemm.policy is GemmWarpPolicy.FullCol):
             raise NotPartitioned("warpgroups share the columns of a tile")
-        count = const(columns // divisors[0], INT32)
-        tile = gemm_loop.tile
-        own = Buffer(f"{tile.name}_own", (tile.shape[0], count), tile.dtype, Scope.FRAGMENT, loc=tile.loc)
-        columns_of_block = ColumnPartition(tile, own, rank * count)
-        before, after = partition_epilogue_n(columns_of_block, gemm_loop.before, gemm_loop.after)
+        part = columns_of((tile,), divisors[0], rank)
+        own = part.own[tile]
+        before, after = partition_epilogue_n(part, gemm_loop.before, gemm_loop.after)
         _check_annotations(launch, (*before, *after))
     except NotPartitioned as reason:
         notes.append(Note(f"tl.split: one block of each cluster has all results, since {reason}", launch.loc))
-        own, before, after = gemm_loop.tile, list(gemm_loop.before), list(gemm_loop.after)
+        own, before, after = tile, list(gemm_loop.before), list(gemm_loop.after)
     owners = columns // (int_const(own.shape[-1]) or 1)
     loc = launch.loc
     epilogue = after if owners == blocks or not after else [If(rank < owners, Seq(tuple(after), loc=loc), loc=loc)]

@@ -1,12 +1,13 @@
 """Reduction loops of gemms whose iterations several blocks can share, in a cluster or through memory.
 
-Takes a launch from `flatten_sequences`, gives the parts of its program around the one loop of a gemm, and the loop of
+Takes a launch from `flatten_sequences`, gives the parts of its program around the one loop of gemms, and the loop of
 one of several blocks. Invariant: every iteration is run by exactly one block, and shares differ by one at most.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from tilelang.analysis.accesses import accesses
 from tilelang.analysis.whole_stores import overwritten
@@ -17,15 +18,17 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Const, Expr, Var, binary, const, int_const, select
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.sequences import statements_of
-from tilelang.ir.stmt import Alloc, Assert, Atomic, Bind, For, Launch, ParallelLoop, Print, Seq, Stmt
+from tilelang.ir.stmt import Assert, Atomic, For, Launch, Print, Seq, Stmt
 from tilelang.ir.visit import jumps, substitute_stmt, walk
 from tilelang.lowering.regions import is_whole
+from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.tile.rasterize_grid import smallest
 from tilelang.records import record
 from tilelang.schedule.iteration import trip_count
+from tilelang.schedule.loop_body import LoopBody
 from tilelang.targets.nvidia.isa.wgmma import ROWS
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import is_pipelined
 
@@ -43,20 +46,20 @@ class GemmLoop:
     Attributes:
         before: The statements before the loop.
         loop: The loop.
-        gemm: The only statement of its body, beside bindings, loads from global memory, and parallel loops that compute
-            fragments for it.
+        gemms: The gemms that add to the sums of the loop, each to a tile of its own. What else the loop writes it
+            overwrites in every iteration, or are atomic operations on global memory.
         after: The epilogue.
     """
 
     before: tuple[Stmt, ...]
     loop: For
-    gemm: Gemm
+    gemms: tuple[Gemm, ...]
     after: tuple[Stmt, ...]
 
     @property
-    def tile(self) -> Buffer:
-        """The accumulator."""
-        return self.gemm.c.buffer
+    def tiles(self) -> tuple[Buffer, ...]:
+        """The accumulators."""
+        return tuple(gemm.c.buffer for gemm in self.gemms)
 
 
 def find_gemm_loop(launch: Launch, blocks: int) -> GemmLoop:
@@ -64,61 +67,74 @@ def find_gemm_loop(launch: Launch, blocks: int) -> GemmLoop:
     body = launch.body.body if isinstance(launch.body, Seq) else ()
     loops = [s for s in body if isinstance(s, For) and any(isinstance(inner, Gemm) for inner in walk(s))]
     gemms = [s for s in walk(launch.body) if isinstance(s, Gemm)]
-    if len(loops) != 1 or len(gemms) != 1:
-        raise NotSplit("it takes one loop with one gemm, and no other gemms")
-    (loop,), (gemm,) = loops, gemms
+    if len(loops) != 1 or not set(gemms) <= set(statements_of(loops[0].body)):
+        raise NotSplit("it takes one loop of gemms, and no gemms elsewhere")
+    (loop,), sums = loops, tuple(gemm for gemm in gemms if _accumulates(gemm))
     position = body.index(loop)
-    gemm_loop = GemmLoop(body[:position], loop, gemm, body[position + 1 :])
+    gemm_loop = GemmLoop(body[:position], loop, sums, body[position + 1 :])
     _check_loop(gemm_loop, blocks)
-    _check_initialized(gemm_loop)
+    for gemm in sums:
+        _check_initialized(gemm, gemm_loop.before)
     _check_repeatable(gemm_loop)
-    if any(buffer is gemm_loop.tile for buffer, _ in launch.hints.layouts):
-        raise NotSplit(f"the layout of '{gemm_loop.tile.name}' is annotated")
+    for tile in gemm_loop.tiles:
+        if any(buffer is tile for buffer, _ in launch.hints.layouts):
+            raise NotSplit(f"the layout of '{tile.name}' is annotated")
     return gemm_loop
 
 
+def _accumulates(gemm: Gemm) -> bool:
+    """Whether a gemm always adds to what there was before."""
+    return gemm.clear_accum is None or isinstance(gemm.clear_accum, Const) and not gemm.clear_accum.value
+
+
 def _check_loop(gemm_loop: GemmLoop, blocks: int) -> None:
-    """Refuses loops that do more than to load operands, to compute fragments of them, and to multiply them."""
-    loop, gemm = gemm_loop.loop, gemm_loop.gemm
-    parts = statements_of(loop.body)
+    """Refuses loops whose iterations need more of one another than sums."""
+    loop = gemm_loop.loop
     count = int_const(trip_count(loop))
     if not is_pipelined(loop) or jumps(loop.body):
         raise NotSplit("the loop of the gemm is not pipelined, or has an early exit")
     if count is not None and count < blocks:
         raise NotSplit(f"{blocks} blocks would share iterations of which there are {count}")
-    for stmt in parts:
-        loads = isinstance(stmt, Copy) and (stmt.src.buffer.scope, stmt.dst.buffer.scope) == (
-            Scope.GLOBAL,
-            Scope.SHARED,
-        )
-        if stmt is not gemm and not loads and not isinstance(stmt, Bind | Alloc) and not _computes_fragments(stmt):
-            raise NotSplit("the loop does more than to load tiles and to multiply them")
-    made = {access.buffer.storage for stmt in parts if stmt is not gemm for access in accesses(stmt).writes}
-    for stmt in (*gemm_loop.before, *gemm_loop.after):
-        if any(access.buffer.storage in made for access in accesses(stmt).all):
-            raise NotSplit("a tile that the loop loads is used outside of it")
+    if not gemm_loop.gemms:
+        raise NotSplit("no gemm of the loop adds to what there was before")
+    body = LoopBody(loop)
+    around = (*gemm_loop.before, *gemm_loop.after)
+    outside = {access.buffer.storage for stmt in around for access in accesses(stmt).all}
+    gemms = {gemm.c.buffer.storage: gemm for gemm in gemm_loop.gemms}
+    for storage, touching in body.storages.items():
+        numbers = list(dict.fromkeys(number for number, _, _ in touching))
+        statements = [body.statements[number] for number in numbers]
+        writers = [body.statements[number] for number, _, write in touching if write]
+        if storage in gemms:
+            if statements != [gemms[storage]]:
+                raise NotSplit(f"'{storage.name}' is more than the sums of one gemm")
+        elif storage.scope is Scope.GLOBAL:
+            atomic = isinstance(statements[0], AtomicTile) or all(access and access.atomic for _, access, _ in touching)
+            if writers and not (atomic and len(statements) == 1):
+                raise NotSplit(f"the loop does more with '{storage.name}' than one atomic operation")
+        elif writers and storage in outside:
+            raise NotSplit(f"'{storage.name}' is written by the loop, and used outside of it")
+        elif not all(map(_is_load, writers)) and storage not in overwritten(statements[0]):
+            raise NotSplit(f"'{storage.name}' holds something from one iteration to the next")
 
 
-def _computes_fragments(stmt: Stmt) -> bool:
-    """Whether a statement does nothing but to overwrite whole fragments."""
-    written = {access.buffer.storage for access in accesses(stmt).writes}
-    in_registers = all(buffer.scope is Scope.FRAGMENT for buffer in written)
-    return isinstance(stmt, ParallelLoop) and in_registers and written <= overwritten(stmt)
+def _is_load(stmt: Stmt) -> bool:
+    """Whether a statement loads a tile."""
+    return isinstance(stmt, Copy) and (stmt.src.buffer.scope, stmt.dst.buffer.scope) == (Scope.GLOBAL, Scope.SHARED)
 
 
-def _check_initialized(gemm_loop: GemmLoop) -> None:
+def _check_initialized(gemm: Gemm, before: Sequence[Stmt]) -> None:
     """Refuses accumulators that are not cleared before the loop."""
-    tile, gemm = gemm_loop.tile, gemm_loop.gemm
+    tile = gemm.c.buffer
     if tile.scope is not Scope.FRAGMENT or not is_whole(gemm.c) or tile.rank != _RANK or tile.view_of is not None:
         raise NotSplit(f"'{tile.name}' is no fragment of two dimensions")
     rows = gemm.sizes[0]
     if (int_const(rows) or 0) % ROWS:
         raise NotSplit(f"'{tile.name}' has {rows} rows, no multiple of {ROWS}")
-    accumulates = gemm.clear_accum is None or isinstance(gemm.clear_accum, Const) and not gemm.clear_accum.value
-    touching = [s for s in gemm_loop.before if any(a.buffer.storage is tile.storage for a in accesses(s).all)]
+    touching = [s for s in before if any(a.buffer.storage is tile.storage for a in accesses(s).all)]
     last = touching[-1] if touching else None
     cleared = isinstance(last, Fill) and isinstance(last.value, Const) and last.value.value == 0 and is_whole(last.dst)
-    if not accumulates or not cleared:
+    if not cleared:
         raise NotSplit(f"the sums in '{tile.name}' do not begin with T.clear before the loop")
 
 

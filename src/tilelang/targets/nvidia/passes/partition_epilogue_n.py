@@ -1,14 +1,14 @@
-"""Partitions an epilogue along N: a block runs it for some columns of an accumulator, other blocks for the rest.
+"""Partitions an epilogue along N: a block runs it for some columns of accumulators, other blocks for the rest.
 
-Takes statements that use a tile, gives them for a narrower one. Tiles that it is copied to, and fragments beside it in
-elementwise loops, are narrowed alike. Invariant: the blocks of all columns together do what the given statements do,
+Takes statements that use tiles, gives them for narrower ones. Tiles that these are copied to, and fragments beside them
+in elementwise loops, are narrowed alike. Invariant: the blocks of all columns together do what the given statements do,
 each effect on global memory once; where that is not provable, the partition is refused.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tilelang.analysis.accesses import accesses
 from tilelang.dtypes import INT32
@@ -30,39 +30,49 @@ class NotPartitioned(Exception):
 
 @record(slots=True)
 class ColumnPartition:
-    """The columns of a tile that one block has.
+    """The columns that one block has of tiles with equally many.
 
     Attributes:
-        tile: The accumulator; columns are its last dimension.
-        own: The narrower fragment that replaces it.
-        first: The first of the columns.
+        own: For each accumulator the narrower fragment that replaces it; columns are the last dimension.
+        tile_columns: Columns of a whole tile.
+        count: Columns of the block.
+        first: The first of them.
     """
 
-    tile: Buffer
-    own: Buffer
+    own: Mapping[Buffer, Buffer]
+    tile_columns: int
+    count: int
     first: Expr
 
-    @property
-    def tile_columns(self) -> int:
-        """Columns of the whole tile."""
-        return int_const(self.tile.shape[-1]) or 0
 
-    @property
-    def count(self) -> int:
-        """Columns of the block."""
-        return int_const(self.own.shape[-1]) or 0
+def columns_of(tiles: Sequence[Buffer], pieces: int, piece: Expr) -> ColumnPartition:
+    """The columns of one of some equal pieces of tiles.
+
+    Args:
+        tiles: Tiles with equally many columns, of which `pieces` is a divisor.
+        pieces: How many pieces there are.
+        piece: The number of the piece.
+    """
+    columns = int_const(tiles[0].shape[-1]) or 0
+    count = columns // pieces
+
+    def narrow(tile: Buffer) -> Buffer:
+        shape = (*tile.shape[:-1], const(count, INT32))
+        return Buffer(f"{tile.name}_own", shape, tile.dtype, tile.scope, loc=tile.loc)
+
+    return ColumnPartition({tile: narrow(tile) for tile in tiles}, columns, count, piece * count)
 
 
 def partition_epilogue_n(
     columns: ColumnPartition, before: Sequence[Stmt], after: Sequence[Stmt]
 ) -> tuple[list[Stmt], list[Stmt]]:
-    """The narrowed statements of the prologue, in which the tile itself stays whole, and of the epilogue.
+    """The narrowed statements of the prologue, in which the tiles themselves stay whole, and of the epilogue.
 
     Raises:
         NotPartitioned: Something needs all columns, or must not be run by several blocks.
     """
     narrow = _narrow_tiles(columns, [s for each in (*before, *after) for s in walk(each)])
-    in_prologue = {old: new for old, new in narrow.items() if old is not columns.tile}
+    in_prologue = {old: new for old, new in narrow.items() if old not in columns.own}
     for stmt in (s for each in (*before, *after) for s in walk(each)):
         if isinstance(stmt, Alloc) and stmt.buffer.view_of is not None and stmt.buffer.storage in narrow:
             raise NotPartitioned(f"'{stmt.buffer.storage.name}' has views")
@@ -76,8 +86,8 @@ def _narrowed(columns: ColumnPartition, narrow: dict[Buffer, Buffer], stmts: Seq
 
 # -- which tiles are narrowed ---------------------------------------------------------------------------------------
 def _narrow_tiles(columns: ColumnPartition, stmts: Sequence[Stmt]) -> dict[Buffer, Buffer]:
-    """The narrow replacement of the tile, and of all tiles that are narrowed with it."""
-    narrow = {columns.tile: columns.own}
+    """The narrow replacement of the tiles, and of all that are narrowed with them."""
+    narrow = dict(columns.own)
     while True:
         found = [b for s in stmts for b in _elementwise_partners(s, narrow, columns.tile_columns) if b not in narrow]
         for buffer in found:

@@ -2,7 +2,8 @@
 
 Takes a tile-level function after `choose_schedule`. A persistent launch has as many blocks as run at once, in
 one dimension, each with a loop over tiles; the user's block indices are functions of the tile. Invariant: every point
-of the grid is computed exactly once, and the user's indices are provably within the grid.
+of the grid is computed exactly once, but for those that are left to another launch (`LaunchPlan.tiles`), and the user's
+indices are provably within the grid.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ def persistent(launch: Launch, schedule: Schedule, blocks: int) -> Launch:
     tiles: Expr = grid[0]
     for extent in grid[1:]:
         tiles = tiles * extent
+    tiles = tiles if launch.plan.tiles is None else const(launch.plan.tiles, INT32)
     if int_const(tiles) is None:
         tiles = smallest(tiles, const(_MAX_TILES, INT32))
     count = smallest(tiles, const(max(blocks // size, 1), INT32))
@@ -70,6 +72,15 @@ def persistent(launch: Launch, schedule: Schedule, blocks: int) -> Launch:
         hints=dataclasses.replace(launch.hints, swizzle=None, cluster=(size, 1, 1)),
         body=Seq((loop,), loc=launch.body.loc),
     )
+
+
+def first_tiles(launch: Launch, tiles: int) -> Launch:
+    """The launch with a block for each of the first tiles, row by row."""
+    block, name = Var("block", INT32, index=True), Names(launch.loc)
+    indices = _indices(block, launch.grid, None, name)
+    body = (*name.binds, *bound(launch.block_vars, indices, launch.loc), *statements_of(launch.body))
+    made = dataclasses.replace(launch, block_vars=(block,), grid=(const(tiles, INT32),))
+    return dataclasses.replace(made, body=Seq(body, loc=launch.body.loc))
 
 
 def _split(number: Expr, size: int) -> Expr:
@@ -119,9 +130,9 @@ def persist(func: PrimFunc, blocks: int | Callable[[int], int]) -> PrimFunc:
 
     def step(launch: Launch) -> Launch:
         schedule = schedule_of(launch)
-        if schedule is None or not schedule.persistent:
-            return launch
-        return persistent(launch, schedule, blocks_at_once(schedule.cluster_size))
+        if schedule is not None and schedule.persistent:
+            return persistent(launch, schedule, blocks_at_once(schedule.cluster_size))
+        return launch if launch.plan.tiles is None else first_tiles(launch, launch.plan.tiles)
 
     return with_launches(func, step)
 

@@ -16,24 +16,26 @@ at most, and no effect on other global memory happens twice.
         C_own = sums[0, by, bx, own columns] + sums[1, by, bx, own columns] + ...
         ...; T.copy(C_own, ...)
 
-Unlike a cluster, any number of blocks can share a tile. The second launch begins before the first one ends.
+Unlike a cluster, any number of blocks can share a tile. The second launch begins before the first one ends. Where whole
+waves of tiles leave some for the last one, those alone become two launches behind that of the others (`last_wave`).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tilelang.analysis.accesses import accesses
 from tilelang.dtypes import INT32
-from tilelang.errors import Note
+from tilelang.errors import Loc, Note
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, Var, const, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, Launch, ParallelLoop, Seq, Stmt, Store
 from tilelang.ir.visit import Rewriter, substitute_stmt, uses, walk
+from tilelang.lowering.lowering import Lowerings
 from tilelang.lowering.regions import whole
 from tilelang.ops.copy import Copy
 from tilelang.passes.base import Pass, PassContext
@@ -43,7 +45,9 @@ from tilelang.targets.nvidia.isa.dependent_launch import GRID_DEPENDENCY_WAIT
 from tilelang.targets.nvidia.machines import Feature
 from tilelang.targets.nvidia.passes.choose_split_k import choose_workspace_splits
 from tilelang.targets.nvidia.passes.gemm_loop import GemmLoop, NotSplit, find_gemm_loop, split_loop
-from tilelang.targets.nvidia.passes.partition_epilogue_n import ColumnPartition, NotPartitioned, partition_epilogue_n
+from tilelang.targets.nvidia.passes.last_wave import choose_last_wave, split_waves
+from tilelang.targets.nvidia.passes.partition_epilogue_n import NotPartitioned, columns_of, partition_epilogue_n
+from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities, target_capabilities
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
 
 _MIN_COLUMNS = 16  # of a block that adds up: full sectors of 32 bytes are stored to global memory
@@ -52,8 +56,8 @@ _TOGETHER = 8  # parts whose loads are on their way at the same time
 _MAX_DIMENSIONS = 3  # of a grid
 
 
-def split(launch: Launch, parts: int, *, required: bool) -> tuple[Alloc, Launch, Launch]:
-    """The workspace, the launch that fills it, and the one that adds up.
+def split(launch: Launch, parts: int, *, required: bool) -> tuple[Stmt, ...]:
+    """The workspaces, the launch that fills them, and the one that adds up.
 
     Args:
         launch: Any launch.
@@ -66,10 +70,16 @@ def split(launch: Launch, parts: int, *, required: bool) -> tuple[Alloc, Launch,
     launch = flatten_sequences(launch)
     _check_launch(launch)
     loop = find_gemm_loop(launch, parts)
-    shape = (const(parts, INT32), *launch.grid[::-1], *loop.tile.shape)
-    sums = Buffer(f"{loop.tile.name}_sums", shape, loop.tile.dtype, Scope.GLOBAL, loc=loop.tile.loc)
-    adding = _adding(launch, loop, sums, required=required)
-    return Alloc(sums, loc=launch.loc), _filling(launch, loop, sums, parts), adding
+    sums = {tile: _workspace(launch, tile, parts) for tile in loop.tiles}
+    adding = _adding(launch, loop, sums, parts, required=required)
+    allocated = (Alloc(each, loc=launch.loc) for each in sums.values())
+    return (*allocated, _filling(launch, loop, sums, parts), adding)
+
+
+def _workspace(launch: Launch, tile: Buffer, parts: int) -> Buffer:
+    """Memory for the sums of all parts of a tile."""
+    shape = (const(parts, INT32), *launch.grid[::-1], *tile.shape)
+    return Buffer(f"{tile.name}_sums", shape, tile.dtype, Scope.GLOBAL, loc=tile.loc)
 
 
 def _check_launch(launch: Launch) -> None:
@@ -85,16 +95,15 @@ def _check_launch(launch: Launch) -> None:
         raise NotSplit("the kernel names the threads")
 
 
-def _filling(launch: Launch, loop: GemmLoop, sums: Buffer, parts: int) -> Launch:
+def _filling(launch: Launch, loop: GemmLoop, sums: Mapping[Buffer, Buffer], parts: int) -> Launch:
     """The launch whose blocks each store their sums of a tile."""
     grid, block_vars, part, known = _with_dimension(launch, "part", parts)
-    tile = loop.tile
     used = {access.buffer.storage for access in accesses(loop.loop).all}
-    place = _tile_of(sums, [part, *launch.block_vars[::-1]], tile)
+    at = [part, *launch.block_vars[::-1]]
     body = (
         *_needed(loop.before, used),
         split_loop(loop.loop, part, parts),
-        Copy(whole(tile), place, loc=loop.gemm.loc),
+        *(Copy(whole(g.c.buffer), _tile_of(sums[g.c.buffer], at, g.c.buffer), loc=g.loc) for g in loop.gemms),
     )
     tiles = math.prod(int_const(extent) or 1 for extent in launch.grid)
     text = f"split-K over {parts} blocks for each of {tiles} tiles, whose sums the next launch adds up"
@@ -102,41 +111,52 @@ def _filling(launch: Launch, loop: GemmLoop, sums: Buffer, parts: int) -> Launch
     return _launch(launch, block_vars, grid, [substitute_stmt(stmt, known) for stmt in body], plan)
 
 
-def _adding(launch: Launch, loop: GemmLoop, sums: Buffer, *, required: bool) -> Launch:
+def _adding(launch: Launch, loop: GemmLoop, sums: Mapping[Buffer, Buffer], parts: int, *, required: bool) -> Launch:
     """The launch whose blocks each add up columns of a tile, and run the epilogue."""
-    tile = loop.tile
-    columns = int_const(tile.shape[-1]) or 0
     piece = Var("piece", INT32, index=True)
-    counts = [count for count in _PIECES if not columns % count and columns // count >= _MIN_COLUMNS]
-    pieces, own = 1, tile
+    pieces, own = 1, {tile: tile for tile in loop.tiles}
     before, after = list(loop.before), list(loop.after)
     try:
-        if loop.gemm.transpose_c:
-            raise NotPartitioned("threads divide its columns among them")
-        if not counts:
-            raise NotPartitioned(f"{columns} columns are too few")
-        count = const(columns // counts[0], INT32)
-        narrow = Buffer(f"{tile.name}_own", (tile.shape[0], count), tile.dtype, Scope.FRAGMENT, loc=tile.loc)
-        before, after = partition_epilogue_n(ColumnPartition(tile, narrow, piece * count), loop.before, loop.after)
-        pieces, own = counts[0], narrow
+        pieces = _pieces(loop)
+        columns = columns_of(loop.tiles, pieces, piece)
+        before, after = partition_epilogue_n(columns, loop.before, loop.after)
+        own = dict(columns.own)
     except NotPartitioned as reason:
         if not required:
             raise NotSplit(f"one block would add up whole tiles, since {reason}") from None
+        pieces = 1
     grid, block_vars, number, known = _with_dimension(launch, "piece", pieces)
     at = [*launch.block_vars[::-1]]
-    used = {access.buffer.storage for stmt in after for access in accesses(stmt).all} - {own.storage}
+    used = {access.buffer.storage for stmt in after for access in accesses(stmt).all}
     body: list[Stmt] = [
         CallStmt(GRID_DEPENDENCY_WAIT, (), loc=launch.loc),
-        *_needed(before, used),
-        Alloc(own, loc=own.loc),
-        *_sum(own, sums, at, number * own.shape[-1], loop),
+        *_needed(before, used - {tile.storage for tile in own.values()}),
+        *(Alloc(tile, loc=tile.loc) for tile in own.values()),
+        *(stmt for g in loop.gemms for stmt in _sum(own[g.c.buffer], sums[g.c.buffer], at, number, g.loc)),
         *after,
     ]
-    note = Note(f"adds up the sums of {sums.shape[0]} blocks for each tile of the launch before", launch.loc)
+    note = Note(f"adds up the sums of {parts} blocks for each tile of the launch before", launch.loc)
     body = [substitute_stmt(stmt, {**known, piece: number}) for stmt in body]
     made = _launch(launch, block_vars, grid, body, LaunchPlan(notes=(note,)))
     hints = dataclasses.replace(made.hints, swizzle=None, min_blocks_per_sm=None)
     return _with_own_names(dataclasses.replace(made, hints=hints))
+
+
+def _pieces(loop: GemmLoop) -> int:
+    """Into how many pieces the columns of a tile are divided.
+
+    Raises:
+        NotPartitioned: They cannot be divided.
+    """
+    if any(gemm.transpose_c for gemm in loop.gemms):
+        raise NotPartitioned("threads divide its columns among them")
+    (columns, *others) = {int_const(tile.shape[-1]) or 0 for tile in loop.tiles}
+    if others:
+        raise NotPartitioned("tiles have different numbers of columns")
+    for count in _PIECES:
+        if not columns % count and columns // count >= _MIN_COLUMNS:
+            return count
+    raise NotPartitioned(f"{columns} columns are too few")
 
 
 def _with_dimension(
@@ -187,10 +207,10 @@ def _tile_of(sums: Buffer, at: Sequence[Expr], tile: Buffer) -> Region:
     return Region(sums, (*at, zero, zero), (*(one for _ in at), *tile.shape))
 
 
-def _sum(own: Buffer, sums: Buffer, at: Sequence[Expr], first: Expr, loop: GemmLoop) -> list[Stmt]:
+def _sum(own: Buffer, sums: Buffer, at: Sequence[Expr], piece: Expr, loc: Loc) -> list[Stmt]:
     """The sums of all parts, in their order; the loads of some of them are on their way together."""
     stmts: list[Stmt] = []
-    parts, loc = int_const(sums.shape[0]) or 0, loop.gemm.loc
+    parts, first = int_const(sums.shape[0]) or 0, piece * own.shape[-1]
     for begin in range(0, parts, _TOGETHER):
         i, j = (Var(name, INT32, index=True) for name in ("i", "j"))
         terms: list[Expr] = [Load(own, (i, j), own.dtype)] if begin else []
@@ -220,30 +240,41 @@ def _with_own_names(launch: Launch) -> Launch:
 class _Launches(Rewriter):
     """Splits launches; numbers are those of the launches that come out."""
 
-    def __init__(self, context: PassContext) -> None:
-        self._context = context
+    def __init__(self, capabilities: TargetCapabilities, at_once: int) -> None:
+        self._capabilities, self._context, self._at_once = capabilities, capabilities.context, at_once
         self._number = 0
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if not isinstance(node, Launch):
             return self.rebuild_stmt(node)
-        overrides = self._context.options.launch_schedule(self._number)
+        overrides, machine = self._context.options.launch_schedule(self._number), self._context.target.machine
         self._number += 1
-        asked = overrides.workspace_split
         if not overrides.specialized or not self._context.options.async_mma:
             return node
-        chosen = asked or (choose_workspace_splits(node, self._context.target.machine) if _is_free(overrides) else 1)
-        if chosen == 1:
-            return node
+        all_tiles, last_wave, free = overrides.workspace_split, overrides.last_wave, _is_free(overrides)
         try:
-            made = split(node, chosen, required=asked is not None)
-        except NotSplit as reason:
-            if not asked:
+            if (parts := all_tiles or (choose_workspace_splits(node, machine) if free else 1)) > 1:
+                made = split(node, parts, required=all_tiles is not None)
+            elif (parts := last_wave or (choose_last_wave(node, machine) if free else 1)) > 1:
+                made = self._by_waves(node, parts, overrides)
+            else:
                 return node
-            note = Note(f"tl.workspace_split: blocks do not share sums, since {reason}", node.loc)
+        except NotSplit as reason:
+            if not (all_tiles or last_wave):
+                return node
+            key = "tl.workspace_split" if all_tiles else "tl.last_wave"
+            note = Note(f"{key}: blocks do not share sums, since {reason}", node.loc)
             return dataclasses.replace(node, plan=dataclasses.replace(node.plan, notes=(*node.plan.notes, note)))
-        self._number += 1
+        self._number += sum(isinstance(stmt, Launch) for stmt in made) - 1
         return Seq(made, loc=node.loc)
+
+    def _by_waves(self, launch: Launch, parts: int, overrides: ScheduleOverrides) -> tuple[Stmt, ...]:
+        """The launch of the whole waves, and what `split` makes of that of the other tiles."""
+        waves, left = split_waves(launch, self._at_once, self._capabilities, overrides)
+        *sums, filling, adding = split(left, parts, required=overrides.last_wave is not None)
+        note = Note(f"{waves.plan.tiles} tiles in whole waves, the others by the next launch", launch.loc)
+        plan = dataclasses.replace(waves.plan, last_wave=parts, notes=(*waves.plan.notes, note))
+        return (*sums, dataclasses.replace(waves, plan=plan), filling, adding)
 
 
 def _is_free(overrides: ScheduleOverrides) -> bool:
@@ -253,14 +284,22 @@ def _is_free(overrides: ScheduleOverrides) -> bool:
     return not overrides.persistent and not overrides.ping_pong
 
 
-def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
+def split_reductions(func: PrimFunc, lowerings: Lowerings, context: PassContext, at_once: int) -> PrimFunc:
+    """The function with launches whose blocks share reductions, on a machine that runs so many blocks at once."""
     if not context.target.has(Feature.TMA | Feature.WGMMA | Feature.MBARRIER):
         return func
-    body = _Launches(context).visit(func.body) or Seq((), loc=func.body.loc)
+    launches = _Launches(target_capabilities(func, lowerings, context), at_once)
+    body = launches.visit(func.body) or Seq((), loc=func.body.loc)
     return func if body is func.body else dataclasses.replace(func, body=body)
 
 
-PASS = Pass(
-    "workspace_split_k", _run, Level.TILE, Level.TILE,
-    requires=(Property.GRID_AS_WRITTEN, Property.TENSOR_LAYOUTS_APPLIED, Property.OPERATORS_UNEXPANDED),
-)  # fmt: skip
+def workspace_split_k(lowerings: Lowerings) -> Pass:
+    """The pass for one target's table of lowerings."""
+
+    def run(func: PrimFunc, context: PassContext) -> PrimFunc:
+        return split_reductions(func, lowerings, context, context.target.machine.multiprocessors)
+
+    return Pass(
+        "workspace_split_k", run, Level.TILE, Level.TILE,
+        requires=(Property.GRID_AS_WRITTEN, Property.TENSOR_LAYOUTS_APPLIED, Property.OPERATORS_UNEXPANDED),
+    )  # fmt: skip
