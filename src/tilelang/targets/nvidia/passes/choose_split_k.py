@@ -12,8 +12,12 @@ from __future__ import annotations
 import dataclasses
 import math
 
+from tilelang.analysis.accesses import accesses
+from tilelang.analysis.whole_stores import overwritten
+from tilelang.ir.buffer import Scope
 from tilelang.ir.expr import int_const
-from tilelang.ir.stmt import For, Launch, ParallelLoop
+from tilelang.ir.sequences import statements_of
+from tilelang.ir.stmt import Alloc, Bind, For, Launch, ParallelLoop, Stmt
 from tilelang.ir.visit import walk
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
@@ -67,6 +71,8 @@ def _tiled_gemm(launch: Launch) -> TiledGemm | None:
     gemms = [s for s in walk(launch.body) if isinstance(s, Gemm)]
     if not len(loops) == len(gemms) == 1 or launch.hints.cluster != (1, 1, 1):
         return None
+    if not all(_is_modeled(stmt) for stmt in statements_of(loops[0].body)):
+        return None
     steps, (gemm,) = int_const(trip_count(loops[0])), gemms
     extents, sizes = [int_const(extent) for extent in launch.grid], [int_const(size) for size in gemm.sizes]
     tiles = math.prod(extent or 0 for extent in extents)
@@ -81,6 +87,15 @@ def _tiled_gemm(launch: Launch) -> TiledGemm | None:
     computed = sum(thread_work(s).cycles for s in walk(loops[0].body) if isinstance(s, ParallelLoop))
     width = max(each.bits for each in gemm.operands) / 8
     return TiledGemm(m, n, k, rows, columns, depth, width, operand_cycles=computed)
+
+
+def _is_modeled(stmt: Stmt) -> bool:
+    """Whether the model knows what a statement costs: loads, gemms, and loops that compute fragments."""
+    if isinstance(stmt, Copy):
+        return (stmt.src.buffer.scope, stmt.dst.buffer.scope) == (Scope.GLOBAL, Scope.SHARED)
+    written = {access.buffer.storage for access in accesses(stmt).writes}
+    computes = all(buffer.scope is Scope.FRAGMENT for buffer in written) and written <= overwritten(stmt)
+    return isinstance(stmt, Gemm | Bind | Alloc) or isinstance(stmt, ParallelLoop) and computes
 
 
 def _clusters(gemm: TiledGemm, machine: Machine) -> list[TiledGemm]:
