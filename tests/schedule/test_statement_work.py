@@ -52,3 +52,22 @@ def test_arithmetic_takes_the_lanes_of_the_machine():
 def test_a_loop_takes_all_its_iterations():
     (loop,), (_, add) = only(For), only(ParallelLoop)
     assert 3 * instructions(add, products) == instructions(loop, products)
+
+
+def test_indices_of_registers_are_known_before_run_time_and_those_of_memory_are_not():
+    def sum_of(scope):
+        @T.prim_func
+        def main(C: T.Tensor((128, 4), "float32")):
+            with T.Kernel(1, threads=128):
+                allocate = T.alloc_fragment if scope == "fragment" else T.alloc_shared
+                S, terms = allocate((128, 128), "float32"), T.alloc_fragment((128, 4), "float32")
+                T.clear(terms)
+                for i, j, lane in T.Parallel(128, 32, 4):
+                    terms[i, lane] += S[i, j * 4 + lane]
+                T.copy(terms, C)
+
+        (loop,) = (s for s in walk(main.body) if isinstance(s, ParallelLoop))
+        return instructions(loop, products)
+
+    assert 2 * 128 * 128 == sum_of("fragment")  # an addition, which is stored
+    assert 4 * 128 * 128 == sum_of("shared")

@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
-from tilelang.ir.buffer import Region
-from tilelang.ir.expr import Binary, Call, Cast, Expr, Select, Unary, int_const
+from tilelang.ir.buffer import Region, Scope
+from tilelang.ir.expr import Binary, Call, Cast, Expr, Load, Select, Unary, int_const
 from tilelang.ir.stmt import Atomic, Bind, For, If, ParallelLoop, Seq, Stmt, Store, TileOp
-from tilelang.ir.visit import expressions, sub_statements, walk_expr
+from tilelang.ir.visit import children, expressions, sub_statements, walk_expr
 from tilelang.ops.gemm import Gemm
 from tilelang.schedule.iteration import trip_count
 from tilelang.schedule.loop_graph import Work
@@ -66,8 +66,14 @@ def instructions(stmt: Stmt, of_gemm: Callable[[Gemm], float]) -> float:
 
 
 def _nodes(stmt: Stmt) -> Iterator[Expr]:
-    for root in expressions(stmt):
-        yield from walk_expr(root)
+    """What is computed at run time: not the indices of registers."""
+    to_registers = isinstance(stmt, Store) and stmt.buffer.scope is Scope.FRAGMENT
+    stack = [stmt.value] if isinstance(stmt, Store) and to_registers else [*expressions(stmt)]
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, Load) or node.buffer.scope is not Scope.FRAGMENT:
+            stack += children(node)
 
 
 def _cost(node: Expr) -> int:
