@@ -100,3 +100,25 @@ def test_what_warps_vote_on_takes_a_part_of_its_time() -> None:
     always, seldom = (work(exponentials(vote)) for vote in (False, True))
     assert 0.2 < seldom.cycles[Unit.SPECIAL] / always.cycles[Unit.SPECIAL] < 0.3
     assert seldom.duration < 0.6 * always.duration
+
+
+def test_of_two_bodies_between_which_warps_choose_by_a_vote_the_second_is_what_they_mostly_do() -> None:
+    def exponentials(seldom: int, mostly: int) -> PrimFunc:
+        @T.prim_func
+        def main(A: T.Tensor((32,), "float32"), B: T.Tensor((64, 32), "float32")) -> None:
+            with T.Kernel(1, threads=32):
+                lane = T.get_thread_binding()
+                chosen = T.alloc_var("bool")
+                chosen = T.any_sync(0xFFFFFFFF, A[lane] > 0)
+                if chosen:
+                    for k in T.serial(seldom):
+                        B[k, lane] = T.exp(A[lane] + k)
+                else:
+                    for k in T.serial(mostly):
+                        B[k, lane] = T.exp(A[lane] - k)
+
+        return main
+
+    least, long_seldom, long_mostly = (work(exponentials(*trips)) for trips in ((1, 1), (64, 1), (1, 64)))
+    assert long_seldom.cycles[Unit.SPECIAL] < 3 * least.cycles[Unit.SPECIAL] < long_mostly.cycles[Unit.SPECIAL] / 10
+    assert long_seldom.duration < 1.3 * least.duration < long_mostly.duration / 2

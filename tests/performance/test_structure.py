@@ -1,4 +1,5 @@
 import tilelang.language as T
+from tilelang.ir.buffer import Buffer
 from tilelang.ir.stmt import For, ForKind, If, Launch
 from tilelang.ir.visit import variables_of, walk
 from tilelang.jit.program import lowered
@@ -89,3 +90,21 @@ def test_results_of_votes() -> None:
     (branch,) = [stmt for stmt in walk(body) if isinstance(stmt, If)]
     assert variables_of(branch.condition) <= votes(body)
     assert 1 == len(votes(body))
+
+
+def test_scalars_that_hold_nothing_but_votes() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((32,), "float32")) -> None:
+        with T.Kernel(1, threads=32):
+            lane = T.get_thread_binding()
+            vote, other = T.alloc_var("bool"), T.alloc_var("bool")
+            vote = T.any_sync(0xFFFFFFFF, A[lane] > 0)
+            other = T.any_sync(0xFFFFFFFF, A[lane] > 1)
+            other = A[lane] > 2
+            if vote:
+                A[lane] = 0.0
+            if other:
+                A[lane] = 1.0
+
+    body = lowered(main, TARGET, CompileOptions.from_user(None, None)).body
+    assert ["vote"] == [each.name for each in votes(body) if isinstance(each, Buffer)]

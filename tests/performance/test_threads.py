@@ -3,7 +3,7 @@ import numpy as np
 from tilelang.dtypes import FLOAT32, INT32
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Var, as_expr
-from tilelang.ir.stmt import Group
+from tilelang.ir.stmt import Group, If, Seq
 from tilelang.performance.threads import Threads
 from tilelang.targets.nvidia.machines import MACHINES
 
@@ -38,6 +38,17 @@ def test_a_group_of_one_thread_is_any_active_one() -> None:
     assert 1 == some.warps
     assert [96] == list(np.flatnonzero(some.of_group(Group(0, 1, among=32))))
     assert 32 == some.of_group(Group(96, 32)).sum()
+
+
+def test_the_bodies_of_a_branch_are_of_the_threads_for_which_its_condition_holds_or_fails() -> None:
+    some, unknown = threads(), Var("n", INT32)
+    some.select(np.arange(128) < 96)
+    then, other = Seq(()), Seq(())
+    for condition, first, second in ((THREAD < 32, 32, 64), (unknown < 32, 96, 96)):
+        bodies = some.bodies(If(condition, then, other))
+        assert [(then, first), (other, second)] == [(body, mask.sum()) for body, mask in bodies]
+    (_, mask), _ = some.bodies(If(THREAD < 64, then, group=Group(0, 64)))
+    assert 64 == mask.sum()
 
 
 def test_values_that_warps_share() -> None:

@@ -35,6 +35,7 @@ _ADDRESS_REGISTERS = 12  # of a thread, which hold addresses and counters rather
 _MAX_SHARED_LATENCIES = 4  # latencies of shared memory: what takes longer comes from device memory
 _COMPILER_UNROLL = 4  # iterations of an unrollable loop that the machine's compiler unrolls
 _VOTED_SHARE = 0.25  # of the time that warps do what they vote on; they vote where they can mostly skip it
+_KEPT_SHARE = 1 / 64  # where a scalar keeps the vote: the compiler keeps those on what hardly ever happens
 _SAMPLED_TRIPS = 5  # iterations of a loop that decide how long others inside take
 
 _Key = tuple[object, int]
@@ -102,6 +103,8 @@ class _BlockEstimator:
             case While(condition=condition, body=body):
                 self._compute(condition)
                 self._repeat(body, _DEFAULT_TRIPS)
+            case If(condition=Load(buffer=kept), then_body=then, else_body=other) if kept in self._votes:
+                self._choice(then, other or Seq(()))
             case If():
                 self._branch(stmt)
             case Bind(var=var, value=value):
@@ -195,7 +198,7 @@ class _BlockEstimator:
 
     def _branch(self, stmt: If) -> None:
         self._compute(stmt.condition)
-        parts = self._parts(stmt)
+        parts = self._threads.bodies(stmt)
         share = _VOTED_SHARE if stmt.condition in self._votes else 1.0
         self._executions *= share
         start, mask, free, waiting = self.now, self._threads.mask, self._matrix_free, self.memory_stalls
@@ -214,17 +217,17 @@ class _BlockEstimator:
             self.now, self.memory_stalls = start + share * (end - start), waiting + share * (stalls - waiting)
             self._matrix_free = max(free for _, _, free in ends)
 
-    def _parts(self, stmt: If) -> list[tuple[Stmt | None, np.ndarray]]:
-        """The bodies and which threads run them."""
-        mask = self._threads.mask
-        if stmt.group is not None:
-            truth = self._threads.of_group(stmt.group)
-        else:
-            condition = self._values.of(stmt.condition)
-            if condition is None:  # warps diverge, so that they run both
-                return [(stmt.then_body, mask), (stmt.else_body, mask)]
-            truth = np.broadcast_to(np.asarray(condition, bool), mask.shape)
-        return [(stmt.then_body, mask & truth), (stmt.else_body, mask & ~truth)]
+    def _choice(self, seldom: Stmt, mostly: Stmt) -> None:
+        """Visits the bodies between which a kept vote chooses; what the first leaves in flight counts as done."""
+        start = ends = np.array((self.now, self._matrix_free, self.memory_stalls))
+        ready, groups, times = self._ready, self._groups, self._executions
+        for body, share in ((seldom, _KEPT_SHARE), (mostly, 1 - _KEPT_SHARE)):
+            self.now, self._matrix_free, self.memory_stalls = start.tolist()
+            self._ready, self._groups = dict(ready), {unit: [*done] for unit, done in groups.items()}
+            self._executions = times * share
+            self.run(body)
+            ends = ends + share * (np.array((self.now, self._matrix_free, self.memory_stalls)) - start)
+        (self.now, self._matrix_free, self.memory_stalls), self._executions = ends.tolist(), times
 
     # -- instructions ---------------------------------------------------------------------------------------
     @property

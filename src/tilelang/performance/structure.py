@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 
-from tilelang.ir.expr import Binary, Expr, Var, int_const
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Binary, Const, Var, int_const
 from tilelang.ir.launch import TensorMap
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.sequences import flat_statements
-from tilelang.ir.stmt import Bind, Break, CallStmt, For, ForKind, If, Stmt, While
+from tilelang.ir.stmt import Bind, Break, CallStmt, For, ForKind, If, Stmt, Store, While
 from tilelang.ir.visit import variables_of, walk
 from tilelang.isa.instruction import Effect, Instruction
 from tilelang.targets.gpu.isa.warp import ANY
@@ -60,12 +61,16 @@ def is_unrollable(body: Stmt) -> bool:
     return True
 
 
-def votes(body: Stmt) -> frozenset[Expr]:
-    """The results of votes: whether any lane of a warp has something to do."""
-    return frozenset(
+def votes(body: Stmt) -> frozenset[Var | Buffer]:
+    """The results of votes, whether any lane of a warp has something to do, and scalars that hold them or a literal."""
+    results = {
         stmt.result for stmt in walk(body)
         if isinstance(stmt, CallStmt) and stmt.routine is ANY and stmt.result is not None
-    )  # fmt: skip
+    }  # fmt: skip
+    stores = [stmt for stmt in walk(body) if isinstance(stmt, Store) and stmt.buffer.scope is Scope.VAR]
+    holding = {stmt.buffer for stmt in stores if stmt.value in results}
+    others = {stmt.buffer for stmt in stores if stmt.value not in results and not isinstance(stmt.value, Const)}
+    return frozenset((*results, *(holding - others)))
 
 
 def box_bytes(tensor_map: TensorMap) -> int:

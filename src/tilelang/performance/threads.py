@@ -9,7 +9,7 @@ import numpy as np
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, Var
 from tilelang.ir.scalar import Value
-from tilelang.ir.stmt import Group
+from tilelang.ir.stmt import Group, If, Stmt
 from tilelang.layout.shared_memory import INACTIVE, wavefronts
 from tilelang.performance.values import Values
 from tilelang.powers import next_power_of_two
@@ -47,6 +47,17 @@ class Threads:
         first = group.first if self.mask[group.first : group.first + 1].any() else int(np.argmax(self.mask))
         inside[first : first + group.count] = True
         return inside
+
+    def bodies(self, stmt: If) -> list[tuple[Stmt | None, np.ndarray]]:
+        """The bodies of a branch and which of these threads run them."""
+        if stmt.group is not None:
+            truth = self.of_group(stmt.group)
+        else:
+            condition = self.values.of(stmt.condition)
+            if condition is None:  # warps diverge, so that they run both
+                return [(stmt.then_body, self.mask), (stmt.else_body, self.mask)]
+            truth = np.broadcast_to(np.asarray(condition, bool), self.mask.shape)
+        return [(stmt.then_body, self.mask & truth), (stmt.else_body, self.mask & ~truth)]
 
     def mean(self, expr: Expr) -> int | None:
         """The value of an integer, the mean of these threads; None if it is not known."""
