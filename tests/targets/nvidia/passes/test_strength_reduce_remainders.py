@@ -9,7 +9,7 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import BinaryOp, Load, Var, as_expr, binary, cast, const
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import Alloc, Bind, CallStmt, Continue, For, ForKind, If, Launch, Seq, Store
+from tilelang.ir.stmt import Alloc, Bind, Break, CallStmt, Continue, For, ForKind, If, Launch, Seq, Store
 from tilelang.ir.visit import expressions, substitute, walk, walk_expr
 from tilelang.passes.base import PassContext
 from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_WAIT
@@ -75,11 +75,17 @@ def waits(stmt, first, fills=0):
             case Store():
                 memory[stmt.buffer] = value(stmt.value)
             case If():
-                run(stmt.then_body)
+                if value(stmt.condition):
+                    run(stmt.then_body)
+            case Break():
+                raise StopIteration
             case For():
                 for number in range(value(stmt.start), value(stmt.stop), stmt.step):
                     env[stmt.var] = number
-                    run(stmt.body)
+                    try:
+                        run(stmt.body)
+                    except StopIteration:
+                        break
             case CallStmt(args=(place, phase)):
                 found.append((value(place.start[0]), value(phase)))
 
@@ -162,6 +168,15 @@ def test_counts_of_fills_that_are_masked_are_named_before_the_loop():
 def test_other_loops_stay_as_they_are(loop):
     made, launch = reduced(loop)
     assert made is launch
+
+
+def test_a_loop_that_ends_early_carries_them_as_well():
+    early = If(K >= 3, Break())
+    made, launch = reduced(pipeline(floor("%", FIRST + K, 3), floor("%", floor("/", FIRST + K, 3), 2), more=(early,)))
+    assert 0 == divisions(made) < divisions(launch)
+    for first in range(8):
+        assert 8 == len(waits(made, first))  # two in each of four iterations
+        assert waits(launch, first) == waits(made, first)
 
 
 def test_a_loop_around_loops_that_wait_computes_its_remainders():

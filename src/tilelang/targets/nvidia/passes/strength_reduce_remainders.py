@@ -29,7 +29,7 @@ from tilelang.ir.expr import Binary, Expr, Load, Var, cast, conjunction, const, 
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.sequences import statements_of, with_statements
-from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, Seq, Stmt, Store, While
+from tilelang.ir.stmt import Alloc, Bind, CallStmt, Continue, For, ForKind, Seq, Stmt, Store, While
 from tilelang.ir.visit import (
     defined_variables,
     jumps,
@@ -69,14 +69,17 @@ def _visit(node: Stmt, domain: Domain) -> Stmt:
 
 
 def _is_reducible(loop: For) -> bool:
-    """Whether a loop counts up by one, ends no iteration early, waits for barriers in no inner loop, issues wgmma."""
+    """Whether a loop counts up by one, leaves no iteration for the next, waits for barriers, and issues wgmma.
+
+    What follows a `break` counts for no iteration; barriers must not be waited for in inner loops.
+    """
     calls = [s for s in walk(loop.body) if isinstance(s, CallStmt)]
     waiting = [s for s in calls if s.routine is MBARRIER_WAIT]
     multiplies = any(isinstance(s.routine, Instruction) and s.routine.async_unit is WGMMA for s in calls)
     inner = [s for s in walk(loop.body) if isinstance(s, For | While)]
     nested = any(s in waiting for each in inner for s in walk(each.body))
     serial = loop.kind is ForKind.SERIAL and loop.step == 1
-    return serial and multiplies and bool(waiting) and not nested and not jumps(loop.body)
+    return serial and multiplies and bool(waiting) and not nested and not jumps(loop.body, Continue)
 
 
 class _Reduction:
