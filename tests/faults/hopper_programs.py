@@ -4,6 +4,7 @@ Tiles and sizes make small simulations, in which every stage index wraps around 
 next. Arguments are small integers, so that results are exact and any difference is an error.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -174,6 +175,62 @@ def divided_columns():
     simulate(made, copies, target=TARGET)
     np.testing.assert_allclose(copies[-1].astype(np.float64), latent_attention(*arrays), rtol=1e-2, atol=1e-2)
     return made, arguments, copies[-1]
+
+
+def online_softmax(block=64):
+    """Attention whose scores are mostly as large as those before, and in some tiles so much larger that they are computed again.
+
+    Exponentials are powers of 2, of which sums have few bits, so that all is exact.
+    """
+
+    def make():
+        rows, keys, dim = 4 * block, 320, 128
+
+        @T.prim_func
+        def main(
+            Q: T.Tensor((rows, dim), "float16"),
+            K: T.Tensor((keys, dim), "float16"),
+            V: T.Tensor((keys, dim), "float16"),
+            O: T.Tensor((rows, dim), "float32"),
+        ):
+            with T.Kernel(rows // block, threads=2 * block) as bx:
+                Q_s = T.alloc_shared((block, dim), "float16")
+                K_s = T.alloc_shared((64, dim), "float16")
+                V_s = T.alloc_shared((64, dim), "float16")
+                scores = T.alloc_fragment((block, 64), "float32")
+                weights = T.alloc_fragment((block, 64), "float16")
+                out = T.alloc_fragment((block, dim), "float32")
+                largest = T.alloc_fragment((block,), "float32")
+                total = T.alloc_fragment((block,), "float32")
+                T.copy(Q[bx * block, 0], Q_s)
+                T.clear(out)
+                T.clear(total)
+                T.fill(largest, -T.infinity("float32"))
+                for k in T.Pipelined(keys // 64, num_stages=3):
+                    T.copy(K[k * 64, 0], K_s)
+                    T.copy(V[k * 64, 0], V_s)
+                    T.gemm(Q_s, K_s, scores, transpose_B=True, clear_accum=True)
+                    T.online_softmax(scores, out, largest, total, scale=math.log(2), probabilities=weights)
+                    T.gemm(weights, V_s, out)
+                for i, j in T.Parallel(block, dim):
+                    out[i, j] /= total[i]
+                T.copy(out, O[bx * block, 0])
+
+        rng = np.random.default_rng(0)
+        q, k, v = (np.zeros((n, dim), np.float16) for n in (rows, keys, keys))
+        tile, row = np.divmod(np.arange(rows), block)
+        column = np.where(tile % 2, row % 20, row)  # of K, which is a row of scores
+        q[np.arange(rows), column + row % 2 * 64] = 1
+        k[:] = rng.integers(-3, -1, (keys, dim))
+        k[100, np.arange(dim) % 64 >= 20] = 17  # 2 ** 17 does not fit into float16; every other tile has none
+        k[290, np.arange(dim) % 64 < 20] = 9
+        v[:] = ints(keys, dim, seed=2)
+        weights = np.exp2(q.astype(np.float64) @ k.astype(np.float64).T)
+        want = (weights @ v.astype(np.float64)).astype(np.float32) / weights.sum(axis=1, keepdims=True).astype(np.float32)
+        made = lowered(main, blocks=1, persistent=True, stages=3)
+        return made, [q, k, v, np.zeros((rows, dim), np.float32)], want
+
+    return make
 
 
 def additions():
@@ -369,6 +426,8 @@ PROGRAMS = {
     "attention": Program(attention(varying=False), NARROW),
     "attention, variable lengths": Program(attention(varying=True), NARROW),
     "attention in float8": Program(attention(varying=False, dtype="float8_e4m3fn"), NARROW),
+    # the producer waits for queries, too, where it waits for keys, and no register is written between both gemms
+    "attention by an online softmax": Program(online_softmax(), NARROW | {"wgmma fence removed"}, implied=2),
     "additions of a loop": Program(additions, NARROW),
     # the waits for A and B order what the warp barrier behind a number does; launches run one after another
     "gemm, tiles from a counter": Program(handed_out, NARROW, implied=1),

@@ -3,8 +3,11 @@
 import dataclasses
 
 import tilelang.language as T
+from tilelang.dtypes import BOOL
+from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.stmt import For, ParallelLoop
 from tilelang.ir.visit import walk
+from tilelang.ops.any_exceeds import AnyExceeds
 from tilelang.ops.gemm import Gemm
 from tilelang.schedule.loop_graph import Work
 from tilelang.schedule.statement_work import instructions, products, statement_work
@@ -52,6 +55,11 @@ def test_arithmetic_takes_the_lanes_of_the_machine():
 def test_a_loop_takes_all_its_iterations():
     (loop,), (_, add) = only(For), only(ParallelLoop)
     assert 3 * instructions(add, products) == instructions(loop, products)
+
+
+def test_a_vote_takes_the_time_of_its_tile_and_not_of_what_is_to_be_complete():
+    (gemm,), result = only(Gemm), Region(Buffer("exceeds", (), BOOL, Scope.VAR), (), ())
+    assert 64 * 64 == instructions(AnyExceeds(gemm.c, 1.0, result, (gemm.a,)), products)
 
 
 def test_indices_of_registers_are_known_before_run_time_and_those_of_memory_are_not():

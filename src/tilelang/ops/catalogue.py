@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilelang.ir.stmt import TileOp
+from tilelang.ops.any_exceeds import AnyExceeds
 from tilelang.ops.arg_reduce import ArgReduce
 from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.cluster_sum import ClusterSum
@@ -36,4 +37,5 @@ TILE_OPS: tuple[type[TileOp], ...] = (
     ScatterRows,
     AtomicTile,
     ClusterSum,
+    AnyExceeds,
 )

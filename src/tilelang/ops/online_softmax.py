@@ -27,7 +27,9 @@ from tilelang.ops.describe import (
 from tilelang.records import record
 
 LOG2_E = math.log2(math.e)
+OPERANDS = ("scores", "output", "row_max", "row_sum", "scale", "probabilities")
 _MAX_GROWTH = 8  # in powers of 2
+_MAX_SUM = 15  # in powers of 2
 _ON_CHIP = (Scope.SHARED, Scope.FRAGMENT, Scope.LOCAL)
 
 
@@ -39,8 +41,9 @@ class OnlineSoftmax(TileOp):
     `scores[i, :] = exp(c * (scores[i, :] - new))`, `row_sum[i] = row_sum[i] * alpha + sum(scores[i, :])`,
     `output[i, :] *= alpha`, `row_max[i] = new`, and probabilities are the scores, converted.
 
-    Any other `new` that scores exceed by at most `max_growth` powers of 2 serves as well: what is defined, once all
-    tiles have been added, are `output / row_sum` and `scale * row_max + log(row_sum)`. A row whose scores are all -inf
+    Any other `new` serves as well relative to which no exponential exceeds `max_sum`: what is defined, once all tiles
+    have been added, are `output / row_sum` and `scale * row_max + log(row_sum)`. A step that looks for the largest
+    score lets it exceed `row_max` by at most `max_growth` powers of 2. A row whose scores are all -inf
     has a sum of 0.
 
     Shapes: scores and probabilities (M, N), output (M, K), row_max and row_sum (M,).
@@ -74,9 +77,23 @@ class OnlineSoftmax(TileOp):
     @property
     def max_growth(self) -> int:
         """By how many powers of 2 a score may exceed `row_max`, so that its exponential fits the probabilities."""
+        return self._within_probabilities(_MAX_GROWTH)
+
+    @property
+    def max_sum(self) -> float:
+        """What no sum of exponentials of a tile may exceed where `row_max` stays without a look at the scores.
+
+        So no exponential is larger, and none overflows the probabilities: 2 ** 15 in float16, which ends at 65504, and
+        2 ** 8 in float8_e4m3, which ends at 448. It is 2 ** 15, too, in bfloat16 and wider dtypes, which end where
+        float32 does, so that sums and the output of many tiles stay far from there.
+        """
+        return 2.0 ** self._within_probabilities(_MAX_SUM)
+
+    def _within_probabilities(self, power: int) -> int:
+        """A power of 2, or the largest one that the probabilities hold."""
         if self.probabilities is None:
-            return _MAX_GROWTH
-        return min(_MAX_GROWTH, int(math.log2(self.probabilities.dtype.limits[1])))
+            return power
+        return min(power, int(math.log2(self.probabilities.dtype.limits[1])))
 
     def reads(self) -> tuple[Region, ...]:
         """The scores and what runs."""

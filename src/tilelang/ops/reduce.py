@@ -12,6 +12,7 @@ import numpy as np
 from tilelang.dtypes import DType
 from tilelang.errors import ProgramValueError
 from tilelang.ir.buffer import Region
+from tilelang.ir.expr import Expr
 from tilelang.ir.scalar import DROPS_NAN, BinaryOp, convert
 from tilelang.ir.stmt import TileMemory
 from tilelang.ops.accumulator_dtype import accumulator_dtype
@@ -96,7 +97,17 @@ class Reduce(AlongDimension):
     Shapes: dst is src without `dim`, or with extent 1 there; a tile of one dimension reduces to one element. Max and
     min propagate NaN if `nan_propagate`; otherwise they ignore NaN, and NaN alone reduce to the neutral element.
     Accumulates in `accumulator_dtype` of both dtypes and converts to dst's dtype once. An empty dimension gives the
-    operator's neutral element. `seldom_updates` tells that most elements of dst stay as they are.
+    operator's neutral element.
+
+    Attributes:
+        op: The operator.
+        src: What is reduced.
+        dst: Where it goes.
+        dim: The dimension.
+        clear: Whether the value before does not count.
+        nan_propagate: Whether NaN propagates.
+        seldom_updates: Whether most elements of dst stay as they are.
+        step: The operands of the `OnlineSoftmax` of which it is the search for the largest scores; none elsewhere.
     """
 
     op: ReduceOp
@@ -106,6 +117,7 @@ class Reduce(AlongDimension):
     clear: bool = True
     nan_propagate: bool = True
     seldom_updates: bool = False
+    step: tuple[Region | Expr | None, ...] = ()
 
     @property
     def name(self) -> str:

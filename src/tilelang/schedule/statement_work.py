@@ -12,6 +12,7 @@ from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import Binary, Call, Cast, Expr, Load, Select, Unary, int_const
 from tilelang.ir.stmt import Atomic, Bind, For, If, ParallelLoop, Seq, Stmt, Store, TileOp
 from tilelang.ir.visit import children, expressions, sub_statements, walk_expr
+from tilelang.ops.any_exceeds import AnyExceeds
 from tilelang.ops.gemm import Gemm
 from tilelang.schedule.iteration import trip_count
 from tilelang.schedule.loop_graph import Work
@@ -57,6 +58,8 @@ def instructions(stmt: Stmt, of_gemm: Callable[[Gemm], float]) -> float:
             return (int_const(trip_count(stmt)) or _DEFAULT_TRIPS) * instructions(stmt.body, of_gemm)
         case Gemm():
             return of_gemm(stmt)
+        case AnyExceeds(tile=tile):
+            return _elements(tile)  # not for what has to be complete
         case TileOp():
             return sum(map(_elements, (*stmt.reads(), *stmt.writes())))
         case Seq():

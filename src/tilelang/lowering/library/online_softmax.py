@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.builder import Builder, as_body
@@ -27,7 +27,7 @@ from tilelang.lowering.loops import parallel, scratch
 from tilelang.lowering.regions import axes, indices, load
 from tilelang.ops.copy import Copy
 from tilelang.ops.describe import matrix_axes
-from tilelang.ops.online_softmax import LOG2_E, OnlineSoftmax
+from tilelang.ops.online_softmax import LOG2_E, OPERANDS, OnlineSoftmax
 from tilelang.ops.reduce import Reduce, ReduceOp
 from tilelang.records import record
 
@@ -40,7 +40,7 @@ changes all exponentials of a row by the same factor.
 
 
 @record(slots=True)
-class _Tile:
+class Tile:
     """A tile of the step, addressed by row, or by row and column."""
 
     region: Region
@@ -55,55 +55,76 @@ class _Tile:
         build.emit(Store(self.region.buffer, indices(self.region, at, self.axes), value))
 
 
-def _matrix(region: Region) -> _Tile:
-    return _Tile(region, matrix_axes(region))
+def _matrix(region: Region) -> Tile:
+    return Tile(region, matrix_axes(region))
 
 
-def _rows(region: Region) -> _Tile:
-    return _Tile(region, axes(region) or (0,))
+def _rows(region: Region) -> Tile:
+    return Tile(region, axes(region) or (0,))
 
 
 def expand_online_softmax(op: OnlineSoftmax, build: Builder) -> None:
     """The step as simpler statements."""
-    step, scores = _Step(op, build), matrix_axes(op.scores)
-    rows, columns = (op.scores.extent[axis] for axis in scores)
-    parallel(build, (rows,), lambda at: step.keep_exponent(*at))
-    parallel(build, (rows,), lambda at: step.start_search(*at))
-    search = Reduce(ReduceOp.MAX, op.scores, step.found.region, scores[1], clear=False, nan_propagate=False)
-    build.emit(dataclasses.replace(search, seldom_updates=True))
-    parallel(build, (rows,), lambda at: step.move_exponent(*at))
-    parallel(build, (rows, columns), lambda at: step.subtract_far_reference(*at))
-    parallel(build, (rows, columns), lambda at: step.exponential(*at))
-    parallel(build, (rows,), lambda at: step.rescale_sum(*at))
-    parallel(build, (rows, columns), lambda at: step.add(*at))
-    parallel(build, (rows, op.output.extent[matrix_axes(op.output)[1]]), lambda at: step.rescale_output(*at))
-    parallel(build, (rows,), lambda at: step.move_reference(*at))
-    if op.probabilities is not None:
-        build.emit(Copy(op.scores, op.probabilities))
+    OnlineSoftmaxStep(op, build).emit()
 
 
-class _Step:
-    """Emits the statements of each row i, or of each element (i, j).
+class OnlineSoftmaxStep:
+    """Emits the statements of a step, from those of each row i or of each element (i, j).
 
     Attributes:
-        found: The limit, or the largest score of the row if that is larger.
+        rows: How many rows the scores have.
+        columns: How many columns.
     """
 
     def __init__(self, op: OnlineSoftmax, build: Builder) -> None:
-        self._build, self._dtype = build, op.dtype
+        self._op, self._build, self._dtype = op, build, op.dtype
         self._scores, self._output = _matrix(op.scores), _matrix(op.output)
         self._reference, self._row_sum = _rows(op.row_max), _rows(op.row_sum)
         self._scale = op.scale * const(LOG2_E, op.dtype)
         self._max_growth = const(op.max_growth, op.dtype)
         self._zero, self._one = const(0, op.dtype), const(1, op.dtype)
-        extent = int_const(op.scores.extent[self._scores.axes[0]]) or 0
+        self.rows, self.columns = (op.scores.extent[axis] for axis in self._scores.axes)
+        self._found = self._tile("max", self.rows)  # the limit, or the largest score of the row if that is larger
+        self._exponent = self._tile("exponent", self.rows)  # what is subtracted from scaled scores
 
-        def row_tile(name: str) -> _Tile:
-            name = f"{op.scores.buffer.name}_{name}"
-            return _rows(scratch(build, name, (extent,), op.dtype, Scope.FRAGMENT))
+    def _tile(self, name: str, *extents: Expr) -> Tile:
+        """A tile in registers."""
+        shape = tuple(int_const(extent) or 0 for extent in extents)
+        region = scratch(self._build, f"{self._op.scores.buffer.name}_{name}", shape, self._dtype, Scope.FRAGMENT)
+        return Tile(region, tuple(range(len(shape))))
 
-        self.found = row_tile("max")
-        self._exponent = row_tile("exponent")  # what is subtracted from scaled scores
+    def emit(self) -> None:
+        """All of them."""
+        op, by_row, by_element = self._op, self._by_row, self._by_element
+        by_row(self.keep_exponent)
+        by_row(self.start_search)
+        step = tuple(getattr(op, field) for field in OPERANDS)
+        search = Reduce(ReduceOp.MAX, op.scores, self._found.region, self._scores.axes[1], False, nan_propagate=False)
+        self._build.emit(dataclasses.replace(search, seldom_updates=True, step=step))
+        by_row(self.move_exponent)
+        by_element(self.subtract_far_reference)
+        by_element(self.exponential)
+        self.add_to_sums()
+        columns = op.output.extent[self._output.axes[1]]
+        parallel(self._build, (self.rows, columns), lambda at: self.rescale_output(*at))
+        by_row(self.move_reference)
+        self.convert()
+
+    def add_to_sums(self) -> None:
+        """Rescales the running sums, and adds the exponentials."""
+        self._by_row(self.rescale_sum)
+        self._by_element(self.add)
+
+    def convert(self) -> None:
+        """Converts the exponentials to probabilities."""
+        if self._op.probabilities is not None:
+            self._build.emit(Copy(self._op.scores, self._op.probabilities))
+
+    def _by_row(self, element: Callable[[Var], None]) -> None:
+        parallel(self._build, (self.rows,), lambda at: element(*at))
+
+    def _by_element(self, element: Callable[[Var, Var], None]) -> None:
+        parallel(self._build, (self.rows, self.columns), lambda at: element(*at))
 
     def keep_exponent(self, i: Var) -> None:
         """Finds what is subtracted from the scaled scores of a row unless its reference moves."""
@@ -113,7 +134,7 @@ class _Step:
 
     def start_search(self, i: Var) -> None:
         """Starts the search for the largest score at the limit, which no score exceeds in most tiles."""
-        self.found.store(self._build, (i,), self._limit(i))
+        self._found.store(self._build, (i,), self._limit(i))
 
     def _limit(self, i: Var) -> Expr:
         """The largest score that leaves the reference of a row where it is; none leaves a far one."""
@@ -121,11 +142,11 @@ class _Step:
         return select(self._is_far(reference), nothing, reference + self._max_growth / self._scale)
 
     def _moves(self, i: Var) -> Expr:
-        return self.found.load(i) > self._limit(i)
+        return self._found.load(i) > self._limit(i)
 
     def _moved(self, i: Var) -> Expr:
         """The reference of a row where it moves; it never falls."""
-        return binary(BinaryOp.FMAX, self.found.load(i), self._reference.load(i))
+        return binary(BinaryOp.FMAX, self._found.load(i), self._reference.load(i))
 
     def _is_far(self, reference: Expr) -> Expr:
         scaled = Call(INTRINSICS["abs"], (reference * self._scale,), self._dtype)  # an operand's modifier on GPUs
@@ -153,10 +174,13 @@ class _Step:
         """Return the factor of the older sums of a row where its reference moves."""
         return _exp2((self._reference.load(i) - self._moved(i)) * self._scale)
 
+    def growth_factor(self, i: Var) -> Expr:
+        """What the older sums of a row are multiplied by: 1 unless its reference moves."""
+        return select(self._moves(i), self._alpha(i), self._one)
+
     def rescale_sum(self, i: Var) -> None:
         """Multiplies the running sum of a row."""
-        factor = select(self._moves(i), self._alpha(i), self._one)
-        self._row_sum.store(self._build, (i,), self._row_sum.load(i) * factor)
+        self._row_sum.store(self._build, (i,), self._row_sum.load(i) * self.growth_factor(i))
 
     def add(self, i: Var, j: Var) -> None:
         """Adds an exponential to the running sum of its row."""
@@ -170,7 +194,7 @@ class _Step:
         """Moves the reference of a row whose scores exceed the limit."""
         self._update(self._reference, (i,), self._moved(i), self._moves(i))
 
-    def _update(self, tile: _Tile, at: Sequence[Expr], value: Expr, condition: Expr) -> None:
+    def _update(self, tile: Tile, at: Sequence[Expr], value: Expr, condition: Expr) -> None:
         with self._build.block() as then:
             tile.store(self._build, at, value)
         self._build.emit(If(condition, as_body(then)))

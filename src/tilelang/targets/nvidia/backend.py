@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from tilelang.lowering import by_loop
 from tilelang.lowering.lowering import Lowerings
+from tilelang.ops.any_exceeds import AnyExceeds
 from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.ops.combine import CombineReduce
@@ -22,6 +23,7 @@ from tilelang.targets.gpu.lowerings.gemm_fma import GemmFma
 from tilelang.targets.gpu.lowerings.scan import SimtScan
 from tilelang.targets.nvidia import pipelines
 from tilelang.targets.nvidia.codegen.cuda import emit
+from tilelang.targets.nvidia.lowerings.any_exceeds import VoteOfWarpgroup
 from tilelang.targets.nvidia.lowerings.atomic_tma import TmaReduce
 from tilelang.targets.nvidia.lowerings.cluster_sum import PushSums
 from tilelang.targets.nvidia.lowerings.copy_async import AsyncCopy
@@ -36,6 +38,7 @@ from tilelang.targets.nvidia.lowerings.gemm_wgmma import GemmWgmma
 # among threads by `targets.gpu.lowerings.parallel`, reductions across threads by `thread_all_reduce` beside it
 LOWERINGS: Lowerings = MappingProxyType(
     {
+        AnyExceeds: (VoteOfWarpgroup(),),
         AtomicTile: (TmaReduce(), by_loop.ATOMIC),
         ClusterSum: (PushSums(),),
         Copy: (TmaLoad(), TmaStore(), AsyncCopy(), by_loop.COPY),

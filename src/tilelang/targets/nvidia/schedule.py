@@ -16,6 +16,30 @@ from tilelang.schedule.modulo import ModuloSchedule
 ONE_BLOCK = "one block at once on a multiprocessor"  # how the note begins that says why
 WARPGROUP_THREADS = 128  # Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"
 
+# Named barriers 1 to 4 are those of warpgroups that issue gemms one after another; the compiler numbers others from 15
+# downwards, and none below 8
+VOTE_BARRIER = 5  # at which the first consumer warpgroup votes; the others follow
+MAX_VOTING_WARPGROUPS = 3
+
+
+@record(slots=True)
+class Speculation:
+    """A step of a softmax in a loop that assumes that no score is much larger than all before, as in most iterations.
+
+    Attributes:
+        first: The number of the first statement that rests on this.
+        vote: That of the statement that tells where it is wrong.
+        last: That of the branch that takes the whole step there.
+        product: How many statements of that branch compute the scores again, before the step.
+        early: How many statements of the step come next that need nothing but the scores.
+    """
+
+    first: int
+    vote: int
+    last: int
+    product: int
+    early: int
+
 
 @record(slots=True)
 class TileOrder:
@@ -67,6 +91,7 @@ class Schedule(WarpSchedule):
             along which these blocks lie.
         split_k: Blocks of a cluster that split the reduction of a tile, neighbors along the first dimension.
         loops: The software-pipelined loops of consumers, by their variables.
+        speculations: The steps of a softmax in such loops that look for no largest score, by the loops' variables.
         computed: Tiles that threads compute in such loops in two versions.
         blocks_per_sm: Blocks for which a multiprocessor has shared memory and registers at once.
     """
@@ -88,6 +113,7 @@ class Schedule(WarpSchedule):
     multicast: tuple[tuple[Buffer, tuple[int, ...]], ...] = ()
     split_k: int = 1
     loops: tuple[tuple[Var, ModuloSchedule], ...] = ()
+    speculations: tuple[tuple[Var, Speculation], ...] = ()
     computed: tuple[Buffer, ...] = ()
     blocks_per_sm: int = 1
 

@@ -143,7 +143,7 @@ class _Launches(Rewriter):
         else:
             return dataclasses.replace(node, plan=dataclasses.replace(node.plan, notes=tuple(notes)))
         node = padded_node
-        notes += [Note(f"specialized: {schedule}", node.loc), *choice.notes, *choice.unscheduled]
+        notes += [Note(f"specialized: {schedule}", node.loc), *choice.notes, *choice.loop_notes]
         for loop in pipelined:
             requested = 0 if loop.pipeline is None else loop.pipeline.num_stages
             if schedule.stages < requested:
@@ -168,8 +168,8 @@ class _Choice:
         notes: Overrides that are left out, and what the producer recomputes.
         gemms: The gemms of pipelined loops.
         loop_schedules: The loops that the schedule software-pipelines.
-        unscheduled: Why it leaves others in program order.
-        in_order: The timelines of these.
+        loop_notes: What is to be said of these, and why it leaves others in program order.
+        in_order: The timelines of the others.
         prepared: The launch with these loops prepared for it; None if there are none.
     """
 
@@ -190,7 +190,7 @@ class _Choice:
         self.notes: list[Note] = []
         self.gemms: list[Gemm] = []
         self.loop_schedules: list[LoopSchedule] = []
-        self.unscheduled: list[Note] = []
+        self.loop_notes: list[Note] = []
         self.in_order: list[Timeline] = []
         self.prepared: Launch | None = None
 
@@ -348,7 +348,7 @@ class _Choice:
             self.in_order += (each.timeline_in_order for each in left)
             return schedule
         found = loop_schedules(launch, groups, capabilities, schedule, domain, given, double=double)
-        self.loop_schedules, self.unscheduled, self.in_order = found
+        self.loop_schedules, self.loop_notes, self.in_order = found
         self.prepared = with_prepared_loops(launch, self.loop_schedules) if self.loop_schedules else None
         if self.prepared is None:
             return schedule
@@ -360,6 +360,7 @@ class _Choice:
             registers=registers,
             ordered_issue=issues_in_order(self.loop_schedules, consumers, self._overrides.ping_pong),
             loops=tuple((one.loop.var, one.schedule) for one in self.loop_schedules),
+            speculations=tuple((one.loop.var, s) for one in self.loop_schedules if (s := one.speculation) is not None),
             computed=tuple(tile for one in self.loop_schedules for tile in one.doubled),
         )
 

@@ -41,6 +41,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.computed_tiles import (
     VERSIONS,
     doubled_tiles,
 )
+from tilelang.targets.nvidia.passes.warp_specialization.consumer_loops import asynchronous_gemms, consumer_body
 from tilelang.targets.nvidia.passes.warp_specialization.epilogue import (
     EpilogueStore,
     StageEpilogue,
@@ -50,7 +51,6 @@ from tilelang.targets.nvidia.passes.warp_specialization.epilogue import (
 from tilelang.targets.nvidia.passes.warp_specialization.fuse_clears import fuse_clears
 from tilelang.targets.nvidia.passes.warp_specialization.issue_order import IssueOrder
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
-from tilelang.targets.nvidia.passes.warp_specialization.loop_schedules import asynchronous_gemms, consumer_body
 from tilelang.targets.nvidia.passes.warp_specialization.multicast import cluster_blocks
 from tilelang.targets.nvidia.passes.warp_specialization.partitions import consumer, producer
 from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import OrderBarrier, order_barriers
@@ -187,16 +187,15 @@ def _software_pipelines(
     """The loops of consumers that the schedule pipelines."""
     software_pipelines = []
     order = IssueOrder(schedule.consumers, thread) if schedule.ordered_issue else None
-    schedules = dict(schedule.loops)
+    schedules, speculations = dict(schedule.loops), dict(schedule.speculations)
     for loop in loops:
         mine = tuple(each for each in pipelines if each.load_group.parent is loop.body)
         body = consumer_body(loop, [each.load_group for each in mine])
         gemms = asynchronous_gemms(body, capabilities, schedule.tile_threads)
         staged = {stmt: stmts for stmt in body.statements if (stmts := stage.staged(stmt)) is not None}
         found = doubled_tiles(body, schedules[loop.var], set(schedule.computed))
-        software_pipelines.append(
-            SoftwarePipeline(loop, body, schedules[loop.var], mine, gemms, staged, order, found)
-        )
+        pipeline = SoftwarePipeline(loop, body, schedules[loop.var], mine, gemms, staged, order, found)
+        software_pipelines.append(dataclasses.replace(pipeline, speculation=speculations.get(loop.var)))
     return software_pipelines
 
 

@@ -17,10 +17,9 @@ from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Var
 from tilelang.ir.sequences import flat_statements
-from tilelang.ir.stmt import Alloc, For, Launch, ParallelLoop, Seq, Stmt
+from tilelang.ir.stmt import Alloc, For, Launch, Seq, Stmt
 from tilelang.ir.timeline import Timeline
 from tilelang.ir.visit import Rewriter, accessed_buffers, walk, without, without_unused_bindings
-from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.reduce import Reduce
@@ -44,7 +43,6 @@ from tilelang.targets.nvidia.passes.costs import gemm_work, thread_work, with_ex
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import (
     TargetCapabilities,
     adds_to_same_registers,
-    converted_operand,
     divides_columns,
 )
 from tilelang.targets.nvidia.passes.warp_specialization.computed_tiles import (
@@ -53,20 +51,31 @@ from tilelang.targets.nvidia.passes.warp_specialization.computed_tiles import (
     computed_tiles,
     doubled_tiles,
 )
+from tilelang.targets.nvidia.passes.warp_specialization.consumer_loops import (
+    asynchronous_gemms,
+    consumer_body,
+    is_allocated_across,
+    prepared,
+    runs_asynchronously,
+    threads_access_memory,
+)
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup, is_pipelined
 from tilelang.targets.nvidia.passes.warp_specialization.register_budget import registers_for_tiles, tile_registers
 from tilelang.targets.nvidia.passes.warp_specialization.software_pipeline import MAX_STAGES
+from tilelang.targets.nvidia.passes.warp_specialization.speculative_softmax import SpeculativeLoop, with_speculation
 from tilelang.targets.nvidia.passes.warp_specialization.uniform_scalars import UniformScalars
-from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule
-from tilelang.transforms.distribute_parallel import distributed
-from tilelang.transforms.running_softmax import with_rare_rescaling
-from tilelang.transforms.separate_conversions import with_separate_conversions
-from tilelang.transforms.split_masks import without_masks
+from tilelang.targets.nvidia.schedule import MAX_VOTING_WARPGROUPS, WARPGROUP_THREADS, Schedule, Speculation
+from tilelang.transforms.split_masks import has_masks, without_masks
 
 # Versions of tiles that both stages of a loop read, and so hold for two iterations: with fewer, no load overlaps gemms.
 # MLA decode with two versions reached 499 TFLOP/s in program order on an H200, and 392 in two stages.
 _MIN_CROSSING_VERSIONS = 3
 
+# Fewer warpgroups speculate only where threads have not clearly more to do in an iteration than the tensor cores: two
+# were 5 to 7 % faster so on an H200 in attention of 128 dimensions, with 0.97 times as many cycles of threads, but 6 %
+# slower to 2 % faster in that of 64, with 1.9 times as many.
+_WARPGROUPS_OF_ANY_WORK = 3
+_MOST_THREAD_WORK = 1.25
 
 KEEPS_ORDER = "T.Pipelined: consumers keep program order"  # how the notes on loops begin in which nothing overlaps
 
@@ -83,6 +92,7 @@ class LoopSchedule:
         schedule: When they run.
         required: Whether the user asks for this schedule.
         computed: The tiles that may have two versions.
+        speculative: The loop with its speculative step, if it has one.
     """
 
     loop: For
@@ -92,6 +102,12 @@ class LoopSchedule:
     schedule: ModuloSchedule
     required: bool = False
     computed: frozenset[Buffer] = frozenset()
+    speculative: SpeculativeLoop | None = None
+
+    @property
+    def speculation(self) -> Speculation | None:
+        """Where its speculative step is among the statements."""
+        return None if self.speculative is None else self.speculative.numbered(self.body.statements)
 
     @property
     def doubled(self) -> dict[Buffer, Buffer]:
@@ -163,7 +179,7 @@ def loop_schedules(
     *,
     double: bool = False,
 ) -> tuple[list[LoopSchedule], list[Note], list[Timeline]]:
-    """The schedules of loops that take fewer cycles than in program order; why others do not, and their timelines.
+    """The schedules of loops that take fewer cycles than in program order; notes on all, and timelines of the others.
 
     Args:
         launch: A launch as `fuse_clears` gives it.
@@ -198,6 +214,7 @@ def loop_schedules(
             raise impossible_placement(loop, saved, found)
         if not isinstance(found, str) and found.applies and (given is None or saved is not None):
             schedules.append(found)
+            notes += [] if found.speculative is None else [found.speculative.note]
             continue
         in_order += [] if isinstance(found, str) else [found.timeline_in_order]
         if given is not None:
@@ -279,7 +296,10 @@ class _WithPreparedLoops(Rewriter):
         if not isinstance(node, For) or node.var not in self._prepared:
             return self.rebuild_stmt(node)
         found = self._prepared[node.var]
-        return Seq((*(Alloc(each, loc=node.loc) for each in found.operands), found.loop), loc=node.loc)
+        allocations = [Alloc(each, loc=node.loc) for each in found.operands]
+        if found.speculative is None:
+            return Seq((*allocations, found.loop), loc=node.loc)
+        return Seq((*allocations, *found.speculative.before, found.loop, *found.speculative.after), loc=node.loc)
 
 
 def _loop_schedule(
@@ -292,17 +312,62 @@ def _loop_schedule(
     saved: Placement | None,
     double: bool,
 ) -> LoopSchedule | str:
-    """The schedule of a consumer's loop, `saved` if there is one; why it runs in program order where it has none."""
+    """The schedule of a consumer's loop, `saved` if there is one; why it runs in program order where it has none.
+
+    A step of a softmax is speculative where all of it runs in the first of two stages, whose prologue takes the whole
+    step, and where that saves cycles; a saved schedule says by its statements which it is.
+    """
+
+    def can_be_in_flight(gemm: Gemm) -> bool:
+        return runs_asynchronously(gemm, capabilities, schedule.tile_threads)
+
+    def scheduled(speculative: SpeculativeLoop | None) -> LoopSchedule | str:
+        return _schedule_of(
+            loop, speculative, launch, load_groups, capabilities, schedule, domain, saved, double=double
+        )
+
+    whole_step = scheduled(None)
+    consumers, masks = schedule.consumers, has_masks(loop, domain, UniformScalars(launch).is_uniform)
+    keeps_order = schedule.stages < 2 or schedule.blocks_per_sm > 1
+    votes = consumers <= MAX_VOTING_WARPGROUPS and not keeps_order
+    speculative = with_speculation(loop, can_be_in_flight, consumers, masks=masks) if votes else None
+    attempt = whole_step if speculative is None else scheduled(speculative)
+    if isinstance(attempt, str) or attempt.speculation is None or not attempt.applies:
+        return whole_step
+    where, stage = attempt.speculation, attempt.schedule.stage
+    if attempt.schedule.stages < MAX_STAGES or any(stage[where.first : where.last + 1]):
+        return whole_step
+    busy_threads = attempt.graph.warp_cycles > _MOST_THREAD_WORK * attempt.graph.unit_cycles
+    saves = isinstance(whole_step, str) or attempt.schedule.cycles < whole_step.schedule.cycles
+    pays = saves and (consumers >= _WARPGROUPS_OF_ANY_WORK or not busy_threads)
+    return attempt if attempt.required or pays else whole_step
+
+
+def _schedule_of(
+    loop: For,
+    speculative: SpeculativeLoop | None,
+    launch: Launch,
+    load_groups: Sequence[LoadGroup],
+    capabilities: TargetCapabilities,
+    schedule: Schedule,
+    domain: Domain,
+    saved: Placement | None,
+    *,
+    double: bool,
+) -> LoopSchedule | str:
+    """The schedule of a loop, or of its speculative form."""
     inside = [group for group in load_groups if any(s is group.parent for s in walk(loop.body))]
     if any(group.parent is not loop.body for group in inside):
         return "it loads tiles in branches or inner loops"
+    changed, tiles = (loop, ()) if speculative is None else (speculative.loop, speculative.tiles)
 
-    def of_body(operands: tuple[Buffer, ...], prepared: For) -> LoopSchedule | str:
+    def of_body(operands: tuple[Buffer, ...], ready: For) -> LoopSchedule | str:
+        made = (*operands, *tiles)
         return _body_schedule(
-            prepared, operands, loop, launch, inside, capabilities, schedule, domain, saved, double=double
+            ready, made, loop, speculative, launch, inside, capabilities, schedule, domain, saved, double=double
         )
 
-    whole, parts = (_prepared(loop, launch, separate=separate) for separate in (False, True))
+    whole, parts = (prepared(loop, changed, launch, separate=separate) for separate in (False, True))
     best = of_body(*whole)
     if len(flat_statements(whole[1].body)) == len(flat_statements(parts[1].body)):
         return best
@@ -313,9 +378,10 @@ def _loop_schedule(
 
 
 def _body_schedule(
-    prepared: For,
+    ready: For,
     operands: tuple[Buffer, ...],
     loop: For,
+    speculative: SpeculativeLoop | None,
     launch: Launch,
     inside: Sequence[LoadGroup],
     capabilities: TargetCapabilities,
@@ -326,8 +392,8 @@ def _body_schedule(
     double: bool,
 ) -> LoopSchedule | str:
     """The schedule of a prepared loop, whose tiles `inside` are loaded in it."""
-    body = consumer_body(prepared, inside)
-    if _is_allocated_across(body):
+    body = consumer_body(ready, inside)
+    if is_allocated_across(body):
         return "it allocates buffers"
     threads = schedule.tile_threads
     runs = asynchronous_gemms(body, capabilities, threads)
@@ -336,13 +402,16 @@ def _body_schedule(
         return refusal
 
     # iterations without masks count: `split_masked_loops` makes them of most, in which gemms do what clears are left
-    unmasked = without_masks(prepared, domain, UniformScalars(launch).is_uniform)
+    unmasked = without_masks(ready, domain, UniformScalars(launch).is_uniform)
 
+    retry = None if speculative is None else speculative.retry
     divided = {stmt.c.buffer.storage for stmt in runs if isinstance(stmt, Gemm) and divides_columns(stmt)}
 
     def work(stmt: Stmt) -> Work:
         if isinstance(stmt, Gemm) and stmt in runs:
             return gemm_work(stmt)
+        if stmt is retry and retry.else_body is not None:
+            return thread_work(retry.else_body)  # the other branch is rare
         left = unmasked(stmt)
         if left is None or left is not stmt and isinstance(left, Fill):
             return Work(0)
@@ -351,9 +420,9 @@ def _body_schedule(
         return with_exchange(cost) if exchanges else cost
 
     consumers = threads // WARPGROUP_THREADS
-    values = _values(body, launch, loop, consumers)
+    values = _values(body, launch, loop, consumers, retry)
     registers, one_stage = (
-        registers_for_tiles(consumers, reordered_accesses=_threads_access_memory(body), stages=stages)
+        registers_for_tiles(consumers, reordered_accesses=threads_access_memory(body), stages=stages)
         for stages in (MAX_STAGES, 1)
     )
     more = one_stage - registers
@@ -364,7 +433,8 @@ def _body_schedule(
         graph = dataclasses.replace(
             graph, values=values, registers=registers, one_stage_registers=more, together=together
         )
-        return LoopSchedule(prepared, operands, body, graph, modulo_schedule(graph), computed=computed)
+        made = LoopSchedule(ready, operands, body, graph, modulo_schedule(graph), computed=computed)
+        return dataclasses.replace(made, speculative=speculative)
 
     best = found(frozenset())
     computed = computed_tiles(body, loop, launch, runs) if double else frozenset()
@@ -412,87 +482,18 @@ def _violation(body: LoopBody, graph: LoopGraph, placement: Placement) -> str:
     return f"{later} would run before {earlier} {when}, on which it depends; {nearest} is the nearest that keeps it"
 
 
-def _threads_access_memory(body: LoopBody) -> bool:
-    """Whether statements other than gemms access more than registers."""
-    return any(
-        storage.scope in (Scope.GLOBAL, Scope.SHARED) and not isinstance(body.statements[number], Gemm)
-        for storage, touching in body.storages.items()
-        for number, _, _ in touching
-    )
+def _values(body: LoopBody, launch: Launch, loop: For, consumers: int, retry: Stmt | None) -> tuple[Value, ...]:
+    """The register values of a loop's body, as fragments of `consumers` warpgroups.
 
-
-def _values(body: LoopBody, launch: Launch, loop: For, consumers: int) -> tuple[Value, ...]:
-    """The register values of a loop's body, as fragments of `consumers` warpgroups."""
+    What a branch alone touches that takes a step again has the registers of the probabilities, which have no value yet.
+    """
     outside = accessed_outside(loop, launch)
     values = []
     for storage, touching in body.storages.items():
         if storage.scope is Scope.FRAGMENT:
             touches = tuple(dict.fromkeys(number for number, _, _ in touching))
+            if [body.statements[number] for number in touches] == [retry] and storage not in outside:
+                continue
             carried = storage in outside or storage not in overwritten(body.statements[touches[0]])
             values.append(Value(tile_registers(storage, consumers), touches, carried))
     return tuple(values)
-
-
-def _prepared(loop: For, launch: Launch, *, separate: bool) -> tuple[tuple[Buffer, ...], For]:
-    """The loop with parallel loops distributed, sums rescaled rarely and operands converted, and its new fragments.
-
-    Args:
-        loop: The loop.
-        launch: Its launch.
-        separate: Whether parallel loops that compute operands leave their conversion to statements of their own.
-    """
-    operands: list[Buffer] = []
-    body: list[Stmt] = []
-    gemms = [stmt for stmt in walk(loop) if separate and isinstance(stmt, Gemm)]
-    multiplied = {side.buffer for gemm in gemms for side in (gemm.a, gemm.b)}
-    for stmt in flat_statements(loop.body):
-        if isinstance(stmt, ParallelLoop):
-            for part in distributed(stmt):
-                body += with_separate_conversions(part, multiplied, operands)
-        elif isinstance(stmt, Gemm):
-            body += _with_converted_operands(stmt, operands)
-        else:
-            body.append(stmt)
-    inside = set(walk(loop))
-    body = with_rare_rescaling(body, (s for s in walk(launch.body) if s not in inside))
-    return tuple(operands), dataclasses.replace(loop, body=Seq(tuple(body), loc=loop.body.loc))
-
-
-def _with_converted_operands(gemm: Gemm, operands: list[Buffer]) -> list[Stmt]:
-    """A gemm after the copies that convert its operands, whose fragments are added to `operands`."""
-    copies: list[Stmt] = []
-    a, b = (converted_operand(gemm, side) for side in (0, 1))
-    for old, new in ((gemm.a, a), (gemm.b, b)):
-        if new is not old:
-            operands.append(new.buffer)
-            copies.append(Copy(old, new, loc=gemm.loc))
-    return [*copies, dataclasses.replace(gemm, a=a, b=b) if copies else gemm]
-
-
-def consumer_body(loop: For, load_groups: Sequence[LoadGroup]) -> LoopBody:
-    """The body of a loop without the loads of the producer and the allocations of their tiles."""
-    copies = {copy for group in load_groups for copy in group.copies}
-    tiles = {copy.dst.buffer for copy in copies}
-    left = tuple(
-        each
-        for each in flat_statements(loop.body)
-        if not (isinstance(each, Copy) and each in copies or isinstance(each, Alloc) and each.buffer in tiles)
-    )
-    return LoopBody(dataclasses.replace(loop, body=Seq(left, loc=loop.body.loc)))
-
-
-def asynchronous_gemms(body: LoopBody, capabilities: TargetCapabilities, threads: int) -> frozenset[Stmt]:
-    """The gemms of a body that `threads` threads can leave in flight: none of their operands is converted."""
-    return frozenset(
-        stmt
-        for stmt in body.statements
-        if isinstance(stmt, Gemm)
-        and stmt.operands == (stmt.a.dtype, stmt.b.dtype)
-        and stmt.c.buffer.scope is Scope.FRAGMENT
-        and not capabilities.wgmma_refusal(stmt, threads)
-    )
-
-
-def _is_allocated_across(body: LoopBody) -> bool:
-    """Whether the loop allocates anything but scalars of one statement."""
-    return any(len({number for number, _, _ in body.storages.get(b.storage, ())}) > 1 for b in body.allocated)

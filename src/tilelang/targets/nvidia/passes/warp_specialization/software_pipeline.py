@@ -28,10 +28,14 @@ or, rotated, so that f, g and O += P V stand once, for which NVRTC takes a fifth
         wait V; O += P V; wait for S; release K of i + 1
     release Q; wait for O; release V
 
-The branch also keeps ptxas from moving f behind the issue of S = Q K. Loops of which `split_masked_loops` makes several
-are rotated only where warpgroups issue in order, those without a next iteration wait for their turn all the same, and
-compilers do not know that iterations without masks have one: in tiles of 128x128, causal attention was 0.2 to 0.8 %
-slower on an H200 with two warpgroups that issue as they come, and 1.5 % faster with three in tiles of 192x80.
+A speculative step of a softmax (`speculative_softmax.py`) stands in the steady state alone: the prologue takes the
+whole step instead. The steady state has both, of which `split_masked_loops` makes loops.
+
+The branch of a rotated loop also keeps ptxas from moving f behind the issue of S = Q K. Loops of which
+`split_masked_loops` makes several are rotated only where warpgroups issue in order, those without a next iteration wait
+for their turn all the same, and compilers do not know that iterations without masks have one: in tiles of 128x128,
+causal attention was 0.2 to 0.8 % slower on an H200 with two warpgroups that issue as they come, and 1.5 % faster with
+three in tiles of 192x80.
 """
 
 from __future__ import annotations
@@ -43,10 +47,10 @@ from dataclasses import field
 from tilelang.analysis.accesses import accesses
 from tilelang.arith.domain import Domain
 from tilelang.arith.prove import proves
-from tilelang.dtypes import INT32
+from tilelang.dtypes import BOOL, INT32
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, Var, const, int_const
-from tilelang.ir.sequences import flat_statements, with_location
+from tilelang.ir.sequences import flat_statements, statements_of, with_location
 from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, If, Seq, Stmt
 from tilelang.ir.visit import substitute
 from tilelang.lowering.regions import whole
@@ -70,6 +74,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import 
 )
 from tilelang.targets.nvidia.passes.warp_specialization.rotation import Rotation, rotation
 from tilelang.targets.nvidia.passes.warp_specialization.single_gemm import only_gemm
+from tilelang.targets.nvidia.schedule import Speculation
 
 MAX_STAGES = 2
 
@@ -89,6 +94,7 @@ class SoftwarePipeline:
         computed: The tiles that its threads compute in two versions, with the buffers of both.
         carries: Whether the gemm of an iteration is in flight until that of the next one has been issued.
         masks: Whether iterations that mask no element are to run without masks, in a loop of their own.
+        speculation: A speculative step of a softmax in it; the prologue takes the whole step.
     """
 
     loop: For
@@ -101,6 +107,17 @@ class SoftwarePipeline:
     computed: Mapping[Buffer, Buffer] = field(default_factory=dict)
     carries: bool = False
     masks: bool = False
+    speculation: Speculation | None = None
+
+    def whole_step(self, number: int) -> Sequence[Stmt] | None:
+        """What stands for a statement where the step of a softmax is not speculative; None for itself."""
+        where = self.speculation
+        if where is None or not where.first <= number <= where.last:
+            return None
+        branch = self.body.statements[where.last]
+        assert isinstance(branch, If)
+        step = statements_of(branch.then_body)[where.product :]
+        return {where.vote: step[: where.early], where.last: step[where.early :]}.get(number, ())
 
     def readers(self, each: PipelineBuffer) -> list[Stmt]:
         """The statements that read the tiles of a pipeline, in the order in which they run for one iteration."""
@@ -162,8 +179,8 @@ class SoftwarePipeline:
     def _rotation(self) -> Rotation | None:
         """The parts of an iteration where the loop is rotated; None where it is not."""
         in_order = self.order is not None
-        if self.masks and not in_order:
-            return None
+        if self.masks and not in_order or self.speculation is not None:
+            return None  # the prologue of a rotated loop has no step of a softmax
         return rotation(self.body, self.schedule, self.asynchronous, self.computed, in_order=in_order)
 
     def _drained(self, steady: For, thread: Expr, tile_order: OrderBarrier | None) -> list[Stmt]:
@@ -239,13 +256,19 @@ class _Emission:
         self._in_flight: list[InFlight] = []
         self._issues = False  # whether gemms are being issued since the last order barrier
         self._hoisted: list[Stmt] | None = None  # what defines states, where that stands in front of a branch
+        self._speculates = True
 
     def in_order(self) -> tuple[list[Stmt], Stmt, list[Stmt]]:
         """Prologue, steady state and epilogue of a loop that runs the statements of both stages in one order."""
         loop, order, stage = self._pipeline.loop, self._pipeline.schedule.order, self._pipeline.schedule.stage
         (before,) = times_before(loop, 1)
+        self._speculates = False
         prologue = self.statements([n for n in order if not stage[n]], before)
+        whole = self.statements(order, time_within(loop, 1)) if self._pipeline.speculation is not None else []
+        self._speculates = True
         steady = self.statements(order, time_within(loop, 1))
+        if whole:  # `split_masked_loops` makes a loop of each
+            steady = [If(const(True, BOOL), Seq(tuple(steady)), Seq(tuple(whole)), loc=loop.loc)]
         epilogue = self.statements([n for n in order if stage[n]], {1: _last_value(loop)})
         return prologue, _serial(loop, loop.stop - loop.step, steady), epilogue
 
@@ -321,10 +344,14 @@ class _Emission:
 
     def _statement(self, number: int, iteration: _Iteration) -> Iterator[Stmt]:
         stmt = self._pipeline.body.statements[number]
+        instead = None if self._speculates else self._pipeline.whole_step(number)
+        if instead is not None and not instead:
+            return
         is_asynchronous = isinstance(stmt, Gemm) and stmt in self._pipeline.asynchronous
-        if not is_asynchronous or self._blocking(stmt):
+        blocking = max(map(self._blocking, instead or (stmt,)))
+        if not is_asynchronous or blocking:
             yield from self._end_of_issue()
-        yield from self._wait(self._blocking(stmt))
+        yield from self._wait(blocking)
         yield from iteration.bindings(number)
         yield from self._allocations(stmt, iteration)
         yield from self._acquire(stmt, iteration)
@@ -343,8 +370,8 @@ class _Emission:
             yield dataclasses.replace(moved, wait=-1, follows_wait=not continued)  # type: ignore[call-arg]
             self._in_flight.append(InFlight(stmt, releases))
             return
-        if stmt in self._pipeline.staged:
-            yield from map(iteration.moved, self._pipeline.staged[stmt])
+        if (instead := instead or self._pipeline.staged.get(stmt)) is not None:
+            yield from map(iteration.moved, instead)
         else:
             yield moved
         written = [a.buffer for a in accesses(moved).writes if is_fenceable_fragment(a.buffer)]

@@ -1,0 +1,106 @@
+"""The loops of consumers as they are scheduled: without loads, and in statements that can be scheduled on their own.
+
+Takes a loop of the launch and the loads of the producer; gives the loop with parallel loops distributed and operands
+converted by statements of their own, and what of it the schedule asks for. Invariant: the prepared loop computes the
+same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.sequences import flat_statements
+from tilelang.ir.stmt import Alloc, For, Launch, ParallelLoop, Seq, Stmt
+from tilelang.ir.visit import accessed_buffers, walk
+from tilelang.ops.copy import Copy
+from tilelang.ops.gemm import Gemm
+from tilelang.schedule.loop_body import LoopBody
+from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities, converted_operand
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup
+from tilelang.transforms.distribute_parallel import distributed
+from tilelang.transforms.running_softmax import with_rare_rescaling
+from tilelang.transforms.separate_conversions import with_separate_conversions
+
+
+def prepared(loop: For, changed: For, launch: Launch, *, separate: bool) -> tuple[tuple[Buffer, ...], For]:
+    """A loop with parallel loops distributed, sums rescaled rarely and operands converted, and its new fragments.
+
+    Args:
+        loop: The loop in the launch.
+        changed: What is to be prepared in its place.
+        launch: The launch.
+        separate: Whether parallel loops that compute operands leave their conversion to statements of their own.
+    """
+    operands: list[Buffer] = []
+    body: list[Stmt] = []
+    gemms = [stmt for stmt in walk(changed) if separate and isinstance(stmt, Gemm)]
+    multiplied = {side.buffer for gemm in gemms for side in (gemm.a, gemm.b)}
+    for stmt in flat_statements(changed.body):
+        if isinstance(stmt, ParallelLoop):
+            for part in distributed(stmt):
+                body += with_separate_conversions(part, multiplied, operands)
+        elif isinstance(stmt, Gemm):
+            body += _with_converted_operands(stmt, operands)
+        else:
+            body.append(stmt)
+    inside = set(walk(loop))
+    body = with_rare_rescaling(body, (s for s in walk(launch.body) if s not in inside))
+    return tuple(operands), dataclasses.replace(changed, body=Seq(tuple(body), loc=changed.body.loc))
+
+
+def _with_converted_operands(gemm: Gemm, operands: list[Buffer]) -> list[Stmt]:
+    """A gemm after the copies that convert its operands, whose fragments are added to `operands`."""
+    copies: list[Stmt] = []
+    a, b = (converted_operand(gemm, side) for side in (0, 1))
+    for old, new in ((gemm.a, a), (gemm.b, b)):
+        if new is not old:
+            operands.append(new.buffer)
+            copies.append(Copy(old, new, loc=gemm.loc))
+    return [*copies, dataclasses.replace(gemm, a=a, b=b) if copies else gemm]
+
+
+def consumer_body(loop: For, load_groups: Sequence[LoadGroup]) -> LoopBody:
+    """The body of a loop without the loads of the producer and the allocations of their tiles."""
+    copies = {copy for group in load_groups for copy in group.copies}
+    tiles = {copy.dst.buffer for copy in copies}
+    left = tuple(
+        each
+        for each in flat_statements(loop.body)
+        if not (isinstance(each, Copy) and each in copies or isinstance(each, Alloc) and each.buffer in tiles)
+    )
+    return LoopBody(dataclasses.replace(loop, body=Seq(left, loc=loop.body.loc)))
+
+
+def asynchronous_gemms(body: LoopBody, capabilities: TargetCapabilities, threads: int) -> frozenset[Stmt]:
+    """The gemms of a body that `threads` threads can leave in flight: none of their operands is converted."""
+    gemms = (stmt for stmt in body.statements if isinstance(stmt, Gemm))
+    return frozenset(gemm for gemm in gemms if runs_asynchronously(gemm, capabilities, threads))
+
+
+def runs_asynchronously(gemm: Gemm, capabilities: TargetCapabilities, threads: int) -> bool:
+    """Whether `threads` threads can leave a gemm in flight, none of whose operands is converted."""
+    converts = gemm.operands != (gemm.a.dtype, gemm.b.dtype)
+    in_registers = gemm.c.buffer.scope is Scope.FRAGMENT
+    return not converts and in_registers and not capabilities.wgmma_refusal(gemm, threads)
+
+
+def is_allocated_across(body: LoopBody) -> bool:
+    """Whether the loop allocates anything but scalars of one statement."""
+    return any(len({number for number, _, _ in body.storages.get(b.storage, ())}) > 1 for b in body.allocated)
+
+
+def threads_access_memory(body: LoopBody) -> bool:
+    """Whether statements other than gemms access more than registers."""
+    return any(
+        storage.scope in (Scope.GLOBAL, Scope.SHARED) and not _accessed_by_gemms(body.statements[number], storage)
+        for storage, touching in body.storages.items()
+        for number, _, _ in touching
+    )
+
+
+def _accessed_by_gemms(stmt: Stmt, storage: Buffer) -> bool:
+    """Whether a statement is a gemm, or accesses memory by gemms in it alone."""
+    using = [s for s in walk(stmt) if any(buffer.storage is storage for buffer in accessed_buffers(s))]
+    return bool(using) and all(isinstance(s, Gemm) for s in using)
