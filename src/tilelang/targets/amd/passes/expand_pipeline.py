@@ -24,7 +24,7 @@ from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.passes.base import PassContext
 from tilelang.schedule.async_copies import CopyGroups
-from tilelang.schedule.expansion import expand_pipeline
+from tilelang.schedule.expand_pipeline import expand_pipeline
 from tilelang.schedule.loop_body import fills
 from tilelang.targets.amd.isa.direct_to_lds import COMMIT_DIRECT_LOADS, WAIT_FOR_DIRECT_LOAD_GROUPS
 

@@ -10,7 +10,7 @@ from collections.abc import Set
 from tilelang.ir.stmt import Launch, Stmt
 from tilelang.passes.base import PassContext
 from tilelang.schedule.async_copies import CopyGroups
-from tilelang.schedule.expansion import expand_pipeline
+from tilelang.schedule.expand_pipeline import expand_pipeline
 from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
 from tilelang.targets.nvidia.passes.hoist_async_copies import hoist_async_copies
 from tilelang.targets.nvidia.passes.insert_async_waits import insert_async_waits

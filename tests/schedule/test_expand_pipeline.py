@@ -13,7 +13,7 @@ from tilelang.lowering.lowering import ACCEPTED
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.schedule.async_copies import CopyGroups
-from tilelang.schedule.expansion import expand_launch
+from tilelang.schedule.expand_pipeline import expand_launch
 
 COMMIT, WAIT = (Instruction(name, {}, {}, lambda warp, *operands: None) for name in ("commit", "wait"))
 GROUPS = CopyGroups(COMMIT, WAIT)
