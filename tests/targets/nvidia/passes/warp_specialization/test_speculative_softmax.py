@@ -26,7 +26,7 @@ DIM, KEYS = 128, 64
 NAMES = [each.name for each in BACKEND.passes]
 
 
-def attention(length, what="", rows=64, blocks=1, dtype="float16"):
+def attention(length, what="", rows=192, blocks=1, dtype="float16"):
     """Attention by the operator, with masks, or with something for which its steps are whole ones."""
     shape = (blocks * rows, DIM)
 
@@ -63,7 +63,7 @@ def attention(length, what="", rows=64, blocks=1, dtype="float16"):
                         scores[r, c] = T.if_then_else(seen, scores[r, c], -T.infinity("float32"))
                 elif what == "nothing at first":
                     for r, c in T.Parallel(rows, KEYS):
-                        scores[r, c] = T.if_then_else(i * KEYS + c >= 2 * r, scores[r, c], -T.infinity("float32"))
+                        scores[r, c] = T.if_then_else(i * KEYS + c >= r, scores[r, c], -T.infinity("float32"))
                 elif length % KEYS:
                     for r, c in T.Parallel(rows, KEYS):
                         scores[r, c] = T.if_then_else(i * KEYS + c < length, scores[r, c], -T.infinity("float32"))
@@ -114,14 +114,12 @@ def test_most_iterations_vote_and_compute_the_gemm_again_in_a_branch():
     assert vote.result.buffer is branch.condition.buffer
 
 
-@pytest.mark.parametrize("rows", [64, 128, 192])
-def test_no_gemm_is_in_flight_at_the_branch_and_what_it_reads_is_released_behind_it(rows):
-    body = speculative(attention(512, rows=rows))
+def test_no_gemm_is_in_flight_at_the_branch_and_what_it_reads_is_released_behind_it():
+    body = speculative(attention(512))
     vote, branch = place(body, lambda s: isinstance(s, AnyExceeds)), place(body, is_retry)
     last_wait = max(n for n, s in enumerate(body) if isinstance(s, GemmWait))
     assert 0 == body[last_wait].pending
-    assert (rows == 192) == (last_wait < vote)  # three warpgroups vote behind it
-    assert max(vote, last_wait) < branch
+    assert last_wait < vote < branch
     arrivals = [
         (s.args[0].buffer.name, n)
         for n, each in enumerate(body)
@@ -144,7 +142,7 @@ def test_the_steps_after_a_wrong_one_are_whole_ones():
 
 @pytest.mark.parametrize("what", ["causal", "ragged"])
 def test_iterations_with_masks_and_the_first_one_take_the_whole_step(what):
-    func = attention(512, what, blocks=8) if what == "causal" else attention(500)
+    func = attention(768, what, blocks=4) if what == "causal" else attention(500)
     launch = specialized(func, "split_masked_loops")
     votes = [any(isinstance(s, AnyExceeds) for s in walk(loop)) for loop in loops_with_gemms(launch)]
     assert [True, False, False] == votes
@@ -175,7 +173,7 @@ def test_a_saved_schedule_says_by_its_statements_whether_steps_are_speculative(m
     assert speculative == made(**{"tl.schedule": speculative[1]})
     with monkeypatch.context() as without:
         without.setattr(loop_schedules, "with_speculation", lambda *_, **__: None)
-        whole = made(**{"tl.stages": 4})
+        whole = made(**{"tl.stages": 3})
     assert "bar_sync_or" in speculative[0]
     assert "bar_sync_or" not in whole[0]
     assert whole == made(**{"tl.schedule": whole[1]})
@@ -196,7 +194,7 @@ def expected(q, k, v, what):
         if what == "causal":
             scores = np.where(row >= column, scores, -np.inf)
         elif what == "nothing at first":
-            scores = np.where(column >= 2 * row, scores, -np.inf)
+            scores = np.where(column >= row, scores, -np.inf)
         top = scores.max(axis=1, keepdims=True)
         weights = np.exp(scores - top)
         total = weights.sum(axis=1, keepdims=True)
@@ -214,7 +212,7 @@ SCORES = {
 }
 
 
-def check(scores, length, what="", rows=64, blocks=1, dtype="float16"):
+def check(scores, length, what="", rows=192, blocks=1, dtype="float16"):
     kind, rng = as_dtype(dtype).numpy, np.random.default_rng(length + rows)
     q, k, v = (rng.standard_normal((n, DIM)).astype(kind) for n in (blocks * rows, length, length))
     SCORES[scores](q, k)
@@ -236,7 +234,12 @@ def test_results_are_right_for_any_scores(scores, length, what):
 @pytest.mark.slow(every=4)
 @pytest.mark.parametrize(
     ("scores", "rows", "blocks", "dtype"),
-    [("growing fast", 64, 4, "float16"), ("growing slowly", 192, 2, "float16"), ("growing fast", 128, 2, "bfloat16")],
+    [("growing fast", 192, 2, "float16"), ("growing slowly", 192, 2, "float16"), ("growing fast", 192, 2, "bfloat16")],
 )
 def test_each_warpgroup_computes_again_by_itself(scores, rows, blocks, dtype):
     check(scores, rows * blocks, "causal", rows, blocks, dtype)
+
+
+@pytest.mark.parametrize("rows", [64, 128])
+def test_fewer_warpgroups_take_whole_steps(rows):
+    assert () == schedule_of(specialized(attention(512, rows=rows))).speculations

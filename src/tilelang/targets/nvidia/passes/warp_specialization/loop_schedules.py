@@ -71,11 +71,9 @@ from tilelang.transforms.split_masks import has_masks, without_masks
 # MLA decode with two versions reached 499 TFLOP/s in program order on an H200, and 392 in two stages.
 _MIN_CROSSING_VERSIONS = 3
 
-# Fewer warpgroups speculate only where threads have not clearly more to do in an iteration than the tensor cores: two
-# were 5 to 7 % faster so on an H200 in attention of 128 dimensions, with 0.97 times as many cycles of threads, but 6 %
-# slower to 2 % faster in that of 64, with 1.9 times as many.
-_WARPGROUPS_OF_ANY_WORK = 3
-_MOST_THREAD_WORK = 1.25
+# From so many consumer warpgroups on, softmaxes speculate. Two were up to 7 % faster so on an H200 in attention of 128
+# dimensions, and up to 6 % slower in that of 64; but loops with both steps take the CUDA compiler 0.4 s longer.
+_MIN_SPECULATING_WARPGROUPS = 3
 
 KEEPS_ORDER = "T.Pipelined: consumers keep program order"  # how the notes on loops begin in which nothing overlaps
 
@@ -329,18 +327,16 @@ def _loop_schedule(
     whole_step = scheduled(None)
     consumers, masks = schedule.consumers, has_masks(loop, domain, UniformScalars(launch).is_uniform)
     keeps_order = schedule.stages < 2 or schedule.blocks_per_sm > 1
-    votes = consumers <= MAX_VOTING_WARPGROUPS and not keeps_order
-    speculative = with_speculation(loop, can_be_in_flight, consumers, masks=masks) if votes else None
+    votes = _MIN_SPECULATING_WARPGROUPS <= consumers <= MAX_VOTING_WARPGROUPS and not keeps_order
+    speculative = with_speculation(loop, can_be_in_flight, masks=masks) if votes else None
     attempt = whole_step if speculative is None else scheduled(speculative)
     if isinstance(attempt, str) or attempt.speculation is None or not attempt.applies:
         return whole_step
     where, stage = attempt.speculation, attempt.schedule.stage
     if attempt.schedule.stages < MAX_STAGES or any(stage[where.first : where.last + 1]):
         return whole_step
-    busy_threads = attempt.graph.warp_cycles > _MOST_THREAD_WORK * attempt.graph.unit_cycles
     saves = isinstance(whole_step, str) or attempt.schedule.cycles < whole_step.schedule.cycles
-    pays = saves and (consumers >= _WARPGROUPS_OF_ANY_WORK or not busy_threads)
-    return attempt if attempt.required or pays else whole_step
+    return attempt if attempt.required or saves else whole_step
 
 
 def _schedule_of(

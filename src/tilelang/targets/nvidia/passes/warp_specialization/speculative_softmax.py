@@ -16,8 +16,8 @@ Sums are kept by thread in the loop, and added up across threads behind it. The 
 yet, takes the whole step at once, and so does the rest of a tile after a wrong step (`split_masked_loops.py`).
 Invariant: `output / row_sum` and `row_max * scale + log(row_sum)` are the same.
 
-On an H200 attention of 128 dimensions was 3 to 12 % faster so with three consumer warpgroups, 3 to 7 % with two, and
-attention of 64 dimensions 3 to 7 % with three.
+On an H200 attention of 128 dimensions was 3 to 12 % faster so with three consumer warpgroups, and that of 64
+dimensions 3 to 7 %.
 """
 
 from __future__ import annotations
@@ -53,10 +53,6 @@ from tilelang.targets.nvidia.schedule import Speculation
 # Source: PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16", accumulator D
 _LANES, _PAIR = 4, 2
 _GEMM_AND_WAIT = 2  # statements that compute scores without masks
-# From so many warpgroups on, a vote comes behind the wait for the gemm of the iteration before: with three on an H200,
-# attention of 64 dimensions was 1.4 % slower where warps waited for each other first, and of 128 dimensions 0 to 2 %.
-# With two, whose softmax nothing hides, it was 1 to 3 % faster so for 128 dimensions, and 13 % for 64.
-_LATE_VOTE_WARPGROUPS = 3
 
 
 @record(slots=True, eq=False)
@@ -111,14 +107,13 @@ class SpeculativeLoop:
 
 
 def with_speculation(
-    loop: For, runs_asynchronously: Callable[[Gemm], bool], warpgroups: int, *, masks: bool
+    loop: For, runs_asynchronously: Callable[[Gemm], bool], *, masks: bool
 ) -> SpeculativeLoop | None:
     """The loop with a speculative step; None if it has no step, or if its scores cannot be computed again.
 
     Args:
         loop: A loop, whose gemms have plans.
         runs_asynchronously: Whether a gemm of it runs by wgmma, and can be in flight.
-        warpgroups: How many share a tile.
         masks: Whether iterations that mask no element are to run without masks: only these speculate.
     """
     statements = flat_statements(loop.body)
@@ -133,7 +128,7 @@ def with_speculation(
     build = Builder(statements[first].loc)
     made = _SpeculativeStep(op, build)
     before, after = made.around()
-    made.emit_speculation(product, late_vote=warpgroups >= _LATE_VOTE_WARPGROUPS)
+    made.emit_speculation(product)
     hoisted = _Allocations()
     body = [each for stmt in build.statements if (each := hoisted.visit(stmt)) is not None]
     changed = Seq((*statements[:first], *body, *statements[end:]), loc=loop.body.loc)
@@ -250,19 +245,21 @@ class _SpeculativeStep(OnlineSoftmaxStep):
             self._by_lane(self._put_sum)
         return tuple(before), tuple(after)
 
-    def emit_speculation(self, product: Sequence[Stmt], *, late_vote: bool) -> None:
+    def emit_speculation(self, product: Sequence[Stmt]) -> None:
         """The speculative step.
+
+        Its vote waits for the gemm of the iteration before, and for the probabilities: on an H200 attention of 64
+        dimensions was 1.4 % slower where warps waited for each other first, and of 128 dimensions 0 to 2 %.
 
         Args:
             product: The statements that compute the scores again, with which its branch begins.
-            late_vote: Whether the vote waits for the gemm of the iteration before, and for the probabilities.
         """
         build = self._build
         self._by_row(self.assume_exponent)
         self._by_element(self.exponential)
         self._by_lane(self._set_terms)
         self.convert()
-        complete = [self._op.output, self._op.probabilities] if late_vote else []
+        complete = (self._op.output, self._op.probabilities)
         vote = AnyExceeds(self._terms.region, self._op.max_sum, Region(self._exceeds, (), ()))
         build.emit(dataclasses.replace(vote, complete=tuple(each for each in complete if each is not None)))
         with build.block() as then:
