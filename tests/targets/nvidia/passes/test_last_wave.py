@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from harness import run_reference_on_copies
-from specialized import TARGET, context, gemm_kernel, launch_of, warp_specialize
+from specialized import TARGET, context, gemm_kernel
 from split_k_gemm import TWO_TIMINGS, draw
 
 import tilelang.language as T
@@ -15,12 +15,10 @@ from tilelang.ir.stmt import Launch
 from tilelang.ir.visit import walk
 from tilelang.passes.base import Pass
 from tilelang.passes.runner import run_passes
-from tilelang.passes.tile import inline_bindings
 from tilelang.saved_schedule import schedule_text
 from tilelang.sim.run import simulate
 from tilelang.targets.nvidia.backend import BACKEND, LOWERINGS
 from tilelang.targets.nvidia.passes import persist_grid
-from tilelang.targets.nvidia.passes.last_wave import choose_last_wave
 from tilelang.targets.nvidia.passes.workspace_split_k import split_reductions
 
 AT_ONCE = 4  # blocks of the machine, instead of 132
@@ -121,17 +119,3 @@ def test_what_has_no_last_wave_of_its_own_is_told():
     assert "single blocks do not compute the tiles row by row" == reason(in_panels)
     assert "single blocks do not compute the tiles row by row" == reason(products((5, 1)), split=2)
     assert "only the call knows how many tiles there are" == reason(gemm_kernel(T.dynamic("m"), 64, 128, 64, 64, 32))
-
-
-def chosen(tiles, steps, depth=32):
-    launch = launch_of(warp_specialize(products((tiles, 1), steps, depth), passes=(inline_bindings.PASS,)))
-    return choose_last_wave(launch, TARGET.machine)
-
-
-def test_blocks_share_what_is_left_where_that_takes_long_enough():
-    assert 26 == chosen(132 + 4, 1024)  # one tile of the whole waves, too
-    assert 16 == chosen(132 + 4, 67, 512)  # each has four steps at least
-    assert 1 == chosen(132 + 67, 1024)  # more than half of a wave
-    assert 1 == chosen(132 * 2, 1024) == chosen(100, 1024)
-    assert 1 == chosen(132 + 4, 8)  # launches take longer
-    assert 1 == chosen(132 * 200 + 4, 1024)  # a wave is too small a part

@@ -3,7 +3,8 @@
 Takes a launch with a reduction loop, whose grid is the tiles; gives one whose blocks compute the whole waves, and one
 whose blocks are the tiles that are left, of which several may then share each (`workspace_split_k`). Invariant: every
 tile is computed by one of the two. Of 4096 tiles 132 multiprocessors compute 4092 in 31 waves; without this, 128 of
-them wait as long as for another wave, 3 % of the time, while the others compute the last 4.
+them wait as long as for another wave, 3 % of the time, while the others compute the last 4. Only users and tuners ask
+for it (`tl.last_wave`): the second launch takes the CUDA compiler as long as the first, 0.4 s for attention backward.
 
 The first launch leaves one tile more. If all its blocks had equally many, compilers would know the number, and ptxas
 13.0 then read the index of the block anew in each iteration of attention backward: 5 % more instructions, and on an
@@ -18,44 +19,18 @@ import math
 from tilelang.dtypes import INT32
 from tilelang.ir.expr import Expr, Var, const, int_const
 from tilelang.ir.launch import LaunchPlan
-from tilelang.ir.stmt import For, Launch
-from tilelang.ir.visit import substitute_stmt, walk
-from tilelang.ops.gemm import Gemm
+from tilelang.ir.stmt import Launch
+from tilelang.ir.visit import substitute_stmt
 from tilelang.passes.tile.rasterize_grid import smallest
 from tilelang.saved_schedule import ScheduleOverrides
-from tilelang.schedule.iteration import trip_count
-from tilelang.targets.machine import Machine
 from tilelang.targets.nvidia.passes.choose_cluster import cluster_of
 from tilelang.targets.nvidia.passes.choose_tile_order import choose_tile_order, panel_of
 from tilelang.targets.nvidia.passes.gemm_loop import NotSplit
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import (
     flatten_sequences,
-    is_pipelined,
 )
 from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import with_fresh_names
-
-_MIN_STEPS = 4  # of each block: with fewer, its pipeline is never full
-_MIN_GAIN = 0.01  # of the time; each multiprocessor waits for less, so that no cycle is lost by it
-
-
-def choose_last_wave(launch: Launch, machine: Machine) -> int:
-    """The number of blocks that share each tile of the last wave; 1 where it has too many, or too little work."""
-    rates, blocks = machine.rates, machine.multiprocessors
-    tiles = math.prod(int_const(extent) or 0 for extent in launch.grid)
-    waves, left = divmod(tiles, blocks) if blocks else (0, 0)
-    loops = [s for s in walk(launch.body) if isinstance(s, For) and is_pipelined(s)]
-    if rates is None or not waves or not left or len(loops) != 1:
-        return 1
-    sizes = [[int_const(size) or 0 for size in s.sizes] for s in walk(loops[0]) if isinstance(s, Gemm)]
-    steps = int_const(trip_count(loops[0])) or 0
-    parts = min(blocks // (left + 1), steps // _MIN_STEPS)
-    if parts < 2:
-        return 1
-    tile = steps * sum(2 * math.prod(size) for size in sizes) / (rates.matrix * rates.matrix_by_group)
-    launches = 2 * rates.launch * rates.clock + rates.gemm.second_launch + rates.gemm.second_launch_per_split * parts
-    gain = tile * (1 - 1 / parts) - launches
-    return parts if gain > (waves + 1) * tile * _MIN_GAIN else 1
 
 
 def split_waves(

@@ -45,7 +45,7 @@ from tilelang.targets.nvidia.isa.dependent_launch import GRID_DEPENDENCY_WAIT
 from tilelang.targets.nvidia.machines import Feature
 from tilelang.targets.nvidia.passes.choose_split_k import choose_workspace_splits
 from tilelang.targets.nvidia.passes.gemm_loop import GemmLoop, NotSplit, find_gemm_loop, split_loop
-from tilelang.targets.nvidia.passes.last_wave import choose_last_wave, split_waves
+from tilelang.targets.nvidia.passes.last_wave import split_waves
 from tilelang.targets.nvidia.passes.partition_epilogue_n import NotPartitioned, columns_of, partition_epilogue_n
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities, target_capabilities
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
@@ -251,12 +251,12 @@ class _Launches(Rewriter):
         self._number += 1
         if not overrides.specialized or not self._context.options.async_mma:
             return node
-        all_tiles, last_wave, free = overrides.workspace_split, overrides.last_wave, _is_free(overrides)
+        all_tiles, last_wave = overrides.workspace_split, overrides.last_wave
         try:
-            if (parts := all_tiles or (choose_workspace_splits(node, machine) if free else 1)) > 1:
+            if last_wave is not None and last_wave > 1 and all_tiles is None:
+                made = self._by_waves(node, last_wave, overrides)
+            elif (parts := all_tiles or (choose_workspace_splits(node, machine) if _is_free(overrides) else 1)) > 1:
                 made = split(node, parts, required=all_tiles is not None)
-            elif (parts := last_wave or (choose_last_wave(node, machine) if free else 1)) > 1:
-                made = self._by_waves(node, parts, overrides)
             else:
                 return node
         except NotSplit as reason:
@@ -271,7 +271,7 @@ class _Launches(Rewriter):
     def _by_waves(self, launch: Launch, parts: int, overrides: ScheduleOverrides) -> tuple[Stmt, ...]:
         """The launch of the whole waves, and what `split` makes of that of the other tiles."""
         waves, left = split_waves(launch, self._at_once, self._capabilities, overrides)
-        *sums, filling, adding = split(left, parts, required=overrides.last_wave is not None)
+        *sums, filling, adding = split(left, parts, required=True)
         note = Note(f"{waves.plan.tiles} tiles in whole waves, the others by the next launch", launch.loc)
         plan = dataclasses.replace(waves.plan, last_wave=parts, notes=(*waves.plan.notes, note))
         return (*sums, dataclasses.replace(waves, plan=plan), filling, adding)
