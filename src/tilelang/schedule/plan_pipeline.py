@@ -8,6 +8,7 @@ are serial, with the reason among the notes of the launch. Invariant: placements
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +58,7 @@ class PlannedLoop:
     loads: frozenset[Stmt] = frozenset()
 
 
-class LoopPlanner:
+class LoopPlanner(abc.ABC):
     """What a target decides about the pipelined loops of one launch.
 
     Attributes:
@@ -70,6 +71,7 @@ class LoopPlanner:
     def __init__(self) -> None:
         self.notes: list[Note] = []
 
+    @abc.abstractmethod
     def plan(self, loop: For, outside: Mapping[Buffer, str], given: Placement | None) -> PlannedLoop:
         """The plan for a loop.
 
@@ -79,7 +81,6 @@ class LoopPlanner:
             given: The placement of a saved schedule, to be taken if the loop has as many statements; None leaves it to
                 the user's `T.Pipelined` and to the target.
         """
-        raise NotImplementedError
 
     def work(self, stmt: Stmt) -> Work | None:
         """What a statement costs, for `kernel.explain()`; None if that is not known."""

@@ -207,7 +207,7 @@ def loop_schedules(
             # they wait for those before in any order: retention in chunks was 2 to 9 % slower on an H200 in another one
             found = "it stores results asynchronously"
         else:
-            found = _loop_schedule(loop, launch, load_groups, capabilities, schedule, domain, saved, double)
+            found = _Scheduling(loop, saved, launch, load_groups, capabilities, schedule, domain, double).best()
         if saved is not None and isinstance(found, str):
             raise impossible_placement(loop, saved, found)
         if not isinstance(found, str) and found.applies and (given is None or saved is not None):
@@ -300,151 +300,142 @@ class _WithPreparedLoops(Rewriter):
         return Seq((*allocations, *found.speculative.before, found.loop, *found.speculative.after), loc=node.loc)
 
 
-def _loop_schedule(
-    loop: For,
-    launch: Launch,
-    load_groups: Sequence[LoadGroup],
-    capabilities: TargetCapabilities,
-    schedule: Schedule,
-    domain: Domain,
-    saved: Placement | None,
-    double: bool,
-) -> LoopSchedule | str:
-    """The schedule of a consumer's loop, `saved` if there is one; why it runs in program order where it has none.
+@record(slots=True, eq=False)
+class _Scheduling:
+    """The search for the schedule of one consumer's loop.
 
-    A step of a softmax is speculative where all of it runs in the first of two stages, whose prologue takes the whole
-    step, and where that saves cycles; a saved schedule says by its statements which it is.
+    Attributes:
+        loop: The loop.
+        saved: The placement that a saved schedule has for it; None if there is none.
+        launch: As `loop_schedules` takes them, like all others.
     """
 
-    def can_be_in_flight(gemm: Gemm) -> bool:
-        return runs_asynchronously(gemm, capabilities, schedule.tile_threads)
+    loop: For
+    saved: Placement | None
+    launch: Launch
+    load_groups: Sequence[LoadGroup]
+    capabilities: TargetCapabilities
+    schedule: Schedule
+    domain: Domain
+    double: bool
 
-    def scheduled(speculative: SpeculativeLoop | None) -> LoopSchedule | str:
-        return _schedule_of(
-            loop, speculative, launch, load_groups, capabilities, schedule, domain, saved, double=double
+    def best(self) -> LoopSchedule | str:
+        """The schedule, `saved` if there is one; why the loop runs in program order where it has none.
+
+        A step of a softmax is speculative where all of it runs in the first of two stages, whose prologue takes the
+        whole step, and where that saves cycles; a saved schedule says by its statements which it is.
+        """
+        whole_step = self._scheduled(None)
+        speculative = self._speculative()
+        attempt = whole_step if speculative is None else self._scheduled(speculative)
+        if isinstance(attempt, str) or attempt.speculation is None or not attempt.applies:
+            return whole_step
+        where, stage = attempt.speculation, attempt.schedule.stage
+        if attempt.schedule.stages < MAX_STAGES or any(stage[where.first : where.last + 1]):
+            return whole_step
+        saves = isinstance(whole_step, str) or attempt.schedule.cycles < whole_step.schedule.cycles
+        return attempt if attempt.required or saves else whole_step
+
+    def _speculative(self) -> SpeculativeLoop | None:
+        """The loop with a speculative step, if its warpgroups can vote and its schedule may have two stages."""
+        schedule = self.schedule
+        if schedule.stages < 2 or schedule.blocks_per_sm > 1:
+            return None
+        if not _MIN_SPECULATING_WARPGROUPS <= schedule.consumers <= MAX_VOTING_WARPGROUPS:
+            return None
+
+        def can_be_in_flight(gemm: Gemm) -> bool:
+            return runs_asynchronously(gemm, self.capabilities, schedule.tile_threads)
+
+        masks = has_masks(self.loop, self.domain, UniformScalars(self.launch).is_uniform)
+        return with_speculation(self.loop, can_be_in_flight, masks=masks)
+
+    def _scheduled(self, speculative: SpeculativeLoop | None) -> LoopSchedule | str:
+        """The schedule of the loop, or of its speculative form."""
+        loop = self.loop
+        inside = [group for group in self.load_groups if any(s is group.parent for s in walk(loop.body))]
+        if any(group.parent is not loop.body for group in inside):
+            return "it loads tiles in branches or inner loops"
+        changed, tiles = (loop, ()) if speculative is None else (speculative.loop, speculative.tiles)
+
+        def of_body(operands: tuple[Buffer, ...], ready: For) -> LoopSchedule | str:
+            return self._of_body(ready, (*operands, *tiles), speculative, inside)
+
+        whole, parts = (prepared(loop, changed, self.launch, separate=separate) for separate in (False, True))
+        best = of_body(*whole)
+        if len(flat_statements(whole[1].body)) == len(flat_statements(parts[1].body)):
+            return best
+        apart = of_body(*parts)
+        if isinstance(best, str) or isinstance(apart, str):
+            return best if isinstance(apart, str) else apart
+        return apart if apart.applies and apart.cycles < best.cycles * (1 - MIN_REORDER_GAIN) else best
+
+    def _of_body(
+        self,
+        ready: For,
+        operands: tuple[Buffer, ...],
+        speculative: SpeculativeLoop | None,
+        inside: Sequence[LoadGroup],
+    ) -> LoopSchedule | str:
+        """The schedule of a prepared loop, whose tiles `inside` are loaded in it."""
+        body = consumer_body(ready, inside)
+        if is_allocated_across(body):
+            return "it allocates buffers"
+        threads = self.schedule.tile_threads
+        runs = asynchronous_gemms(body, self.capabilities, threads)
+        refusal = reordering_refusal(body) if runs else "it has no asynchronous gemm"
+        if refusal:
+            return refusal
+
+        # iterations without masks count, which `split_masked_loops` makes of most: gemms do the clears left in them
+        unmasked = without_masks(ready, self.domain, UniformScalars(self.launch).is_uniform)
+
+        retry = None if speculative is None else speculative.retry
+        divided = {stmt.c.buffer.storage for stmt in runs if isinstance(stmt, Gemm) and divides_columns(stmt)}
+
+        def work(stmt: Stmt) -> Work:
+            if isinstance(stmt, Gemm) and stmt in runs:
+                return gemm_work(stmt)
+            if stmt is retry and retry.else_body is not None:
+                return thread_work(retry.else_body)  # the other branch is rare
+            left = unmasked(stmt)
+            if left is None or left is not stmt and isinstance(left, Fill):
+                return Work(0)
+            exchanges = isinstance(left, Reduce) and left.src.buffer.storage in divided
+            cost = thread_work(left if left is stmt else without_unused_bindings(left))  # such as that of the mask
+            return with_exchange(cost) if exchanges else cost
+
+        consumers = threads // WARPGROUP_THREADS
+        values = _values(body, self.launch, self.loop, consumers, retry)
+        registers, one_stage = (
+            registers_for_tiles(consumers, reordered_accesses=threads_access_memory(body), stages=stages)
+            for stages in (MAX_STAGES, 1)
         )
+        more = one_stage - registers
+        together = _readers(body, inside) if self.schedule.stages < _MIN_CROSSING_VERSIONS else ()
 
-    whole_step = scheduled(None)
-    consumers, masks = schedule.consumers, has_masks(loop, domain, UniformScalars(launch).is_uniform)
-    keeps_order = schedule.stages < 2 or schedule.blocks_per_sm > 1
-    votes = _MIN_SPECULATING_WARPGROUPS <= consumers <= MAX_VOTING_WARPGROUPS and not keeps_order
-    speculative = with_speculation(loop, can_be_in_flight, masks=masks) if votes else None
-    attempt = whole_step if speculative is None else scheduled(speculative)
-    if isinstance(attempt, str) or attempt.speculation is None or not attempt.applies:
-        return whole_step
-    where, stage = attempt.speculation, attempt.schedule.stage
-    if attempt.schedule.stages < MAX_STAGES or any(stage[where.first : where.last + 1]):
-        return whole_step
-    saves = isinstance(whole_step, str) or attempt.schedule.cycles < whole_step.schedule.cycles
-    return attempt if attempt.required or saves else whole_step
+        def found(computed: frozenset[Buffer]) -> LoopSchedule:
+            graph = loop_graph(body, work, dict.fromkeys(computed, VERSIONS), _waits)
+            graph = dataclasses.replace(
+                graph, values=values, registers=registers, one_stage_registers=more, together=together
+            )
+            made = LoopSchedule(ready, operands, body, graph, modulo_schedule(graph), computed=computed)
+            return dataclasses.replace(made, speculative=speculative)
 
-
-def _schedule_of(
-    loop: For,
-    speculative: SpeculativeLoop | None,
-    launch: Launch,
-    load_groups: Sequence[LoadGroup],
-    capabilities: TargetCapabilities,
-    schedule: Schedule,
-    domain: Domain,
-    saved: Placement | None,
-    *,
-    double: bool,
-) -> LoopSchedule | str:
-    """The schedule of a loop, or of its speculative form."""
-    inside = [group for group in load_groups if any(s is group.parent for s in walk(loop.body))]
-    if any(group.parent is not loop.body for group in inside):
-        return "it loads tiles in branches or inner loops"
-    changed, tiles = (loop, ()) if speculative is None else (speculative.loop, speculative.tiles)
-
-    def of_body(operands: tuple[Buffer, ...], ready: For) -> LoopSchedule | str:
-        made = (*operands, *tiles)
-        return _body_schedule(
-            ready, made, loop, speculative, launch, inside, capabilities, schedule, domain, saved, double=double
-        )
-
-    whole, parts = (prepared(loop, changed, launch, separate=separate) for separate in (False, True))
-    best = of_body(*whole)
-    if len(flat_statements(whole[1].body)) == len(flat_statements(parts[1].body)):
+        best = found(frozenset())
+        computed = computed_tiles(body, self.loop, self.launch, runs) if self.double else frozenset()
+        if computed and not best.applies:
+            doubled = found(computed)
+            best = doubled if doubled.applies else best
+        if self.saved is not None:
+            if reason := _violation(body, best.graph, self.saved):
+                return reason
+            stage, sequence = self.saved.stage, self.saved.sequence
+            required = ModuloSchedule(stage, sequence, cycles_of(best.graph, stage, sequence))
+            best = dataclasses.replace(best, schedule=required, required=True)
+        if best.schedule.stages == 1 and consumers > 1:
+            best = dataclasses.replace(best, computed=computed)
         return best
-    apart = of_body(*parts)
-    if isinstance(best, str) or isinstance(apart, str):
-        return best if isinstance(apart, str) else apart
-    return apart if apart.applies and apart.cycles < best.cycles * (1 - MIN_REORDER_GAIN) else best
-
-
-def _body_schedule(
-    ready: For,
-    operands: tuple[Buffer, ...],
-    loop: For,
-    speculative: SpeculativeLoop | None,
-    launch: Launch,
-    inside: Sequence[LoadGroup],
-    capabilities: TargetCapabilities,
-    schedule: Schedule,
-    domain: Domain,
-    saved: Placement | None,
-    *,
-    double: bool,
-) -> LoopSchedule | str:
-    """The schedule of a prepared loop, whose tiles `inside` are loaded in it."""
-    body = consumer_body(ready, inside)
-    if is_allocated_across(body):
-        return "it allocates buffers"
-    threads = schedule.tile_threads
-    runs = asynchronous_gemms(body, capabilities, threads)
-    refusal = reordering_refusal(body) if runs else "it has no asynchronous gemm"
-    if refusal:
-        return refusal
-
-    # iterations without masks count: `split_masked_loops` makes them of most, in which gemms do what clears are left
-    unmasked = without_masks(ready, domain, UniformScalars(launch).is_uniform)
-
-    retry = None if speculative is None else speculative.retry
-    divided = {stmt.c.buffer.storage for stmt in runs if isinstance(stmt, Gemm) and divides_columns(stmt)}
-
-    def work(stmt: Stmt) -> Work:
-        if isinstance(stmt, Gemm) and stmt in runs:
-            return gemm_work(stmt)
-        if stmt is retry and retry.else_body is not None:
-            return thread_work(retry.else_body)  # the other branch is rare
-        left = unmasked(stmt)
-        if left is None or left is not stmt and isinstance(left, Fill):
-            return Work(0)
-        exchanges = isinstance(left, Reduce) and left.src.buffer.storage in divided
-        cost = thread_work(left if left is stmt else without_unused_bindings(left))  # such as that of the mask
-        return with_exchange(cost) if exchanges else cost
-
-    consumers = threads // WARPGROUP_THREADS
-    values = _values(body, launch, loop, consumers, retry)
-    registers, one_stage = (
-        registers_for_tiles(consumers, reordered_accesses=threads_access_memory(body), stages=stages)
-        for stages in (MAX_STAGES, 1)
-    )
-    more = one_stage - registers
-    together = _readers(body, inside) if schedule.stages < _MIN_CROSSING_VERSIONS else ()
-
-    def found(computed: frozenset[Buffer]) -> LoopSchedule:
-        graph = loop_graph(body, work, dict.fromkeys(computed, VERSIONS), _waits)
-        graph = dataclasses.replace(
-            graph, values=values, registers=registers, one_stage_registers=more, together=together
-        )
-        made = LoopSchedule(ready, operands, body, graph, modulo_schedule(graph), computed=computed)
-        return dataclasses.replace(made, speculative=speculative)
-
-    best = found(frozenset())
-    computed = computed_tiles(body, loop, launch, runs) if double else frozenset()
-    if computed and not best.applies:
-        doubled = found(computed)
-        best = doubled if doubled.applies else best
-    if saved is not None:
-        if reason := _violation(body, best.graph, saved):
-            return reason
-        cycles = cycles_of(best.graph, saved.stage, saved.sequence)
-        best = dataclasses.replace(best, schedule=ModuloSchedule(saved.stage, saved.sequence, cycles), required=True)
-    if best.schedule.stages == 1 and consumers > 1:
-        best = dataclasses.replace(best, computed=computed)
-    return best
 
 
 def _waits(first: Stmt, second: Stmt) -> bool:
