@@ -4,6 +4,7 @@ import pytest
 from compatible_programs import sparse_mla
 from examples_of import benchmark_programs
 from specialized import gemm_kernel
+from two_gemms import two_gemms
 
 import tilelang
 import tilelang.language as T
@@ -26,31 +27,6 @@ def message(func, target=HOPPER, kind=ProgramError, **configs):
     lines = str(caught.value).splitlines()
     place = [line.partition(" | ")[2].strip() for line in lines if " | " in line and "^" not in line]
     return [lines[0], *place, *(line for line in lines if line.startswith("hint: "))]
-
-
-def two_gemms():
-    """S = A B; P = exp(S); C += P B."""
-
-    @T.prim_func
-    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((512, 64), "float16"), C: T.Tensor((64, 64), "float32")):
-        with T.Kernel(1, threads=128):
-            A_s = T.alloc_shared((64, 64), "float16")
-            B_s = T.alloc_shared((64, 64), "float16")
-            S = T.alloc_fragment((64, 64), "float32")
-            P = T.alloc_fragment((64, 64), "float16")
-            C_l = T.alloc_fragment((64, 64), "float32")
-            T.copy(A, A_s)
-            T.clear(C_l)
-            for k in T.Pipelined(8, num_stages=2):
-                T.copy(B[k * 64, 0], B_s)
-                T.gemm(A_s, B_s, S, transpose_B=True, clear_accum=True)
-                for i, j in T.Parallel(64, 64):
-                    S[i, j] = T.exp2(T.min(S[i, j], 0.0))
-                T.copy(S, P)
-                T.gemm(P, B_s, C_l)
-            T.copy(C_l, C)
-
-    return main
 
 
 PIPELINED = "for k in T.Pipelined(8, num_stages=2):"

@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 from specialized import TABLE, context, launch_of
+from two_gemms import two_gemms
 
-import tilelang.language as T
 from tilelang.dtypes import BOOL
 from tilelang.ir.buffer import Scope
 from tilelang.ir.expr import const
@@ -25,38 +25,6 @@ from tilelang.targets.nvidia.passes.warp_specialization.consumer_loops import (
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
 
 
-def two_gemms(what=""):
-    """S = A B; P = f(S); C += P B."""
-
-    @T.prim_func
-    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((512, 64), "float16"), C: T.Tensor((64, 64), "float32")):
-        with T.Kernel(1, threads=128):
-            A_s = T.alloc_shared((64, 64), "float16")
-            B_s = T.alloc_shared((64, 64), "float16")
-            S = T.alloc_fragment((64, 64), "float32")
-            P = T.alloc_fragment((64, 64), "float16")
-            C_l = T.alloc_fragment((64, 64), "float32")
-            T.copy(A, A_s)
-            T.clear(C_l)
-            for k in T.Pipelined(8, num_stages=2):
-                T.copy(B[k * 64, 0], B_s)
-                T.gemm(A_s, B_s, S, transpose_B=True, clear_accum=True)
-                for i, j in T.Parallel(64, 64):
-                    S[i, j] = T.exp2(S[i, j])
-                    C_l[i, j] = C_l[i, j] + 1.0
-                if what == "reads shared memory":
-                    for i, j in T.Parallel(64, 64):
-                        S[i, j] = S[i, j] + B_s[i, j]
-                if what == "converts":
-                    T.gemm(S, B_s, C_l)
-                else:
-                    T.copy(S, P)
-                    T.gemm(P, B_s, C_l)
-            T.copy(C_l, C)
-
-    return main
-
-
 def loop_of(func):
     capabilities, launch = target_capabilities(func, TABLE, context()), flatten_sequences(launch_of(func))
     (loop,) = (s for s in walk(launch) if isinstance(s, For))
@@ -65,7 +33,7 @@ def loop_of(func):
 
 
 def test_parallel_loops_are_distributed_and_the_loads_of_the_producer_are_left_out():
-    _, operands, body = loop_of(two_gemms())
+    _, operands, body = loop_of(two_gemms("adds to the result"))
     assert () == operands
     assert [Gemm, ParallelLoop, ParallelLoop, Copy, Gemm] == [type(s) for s in body.statements]
     assert not is_allocated_across(body)

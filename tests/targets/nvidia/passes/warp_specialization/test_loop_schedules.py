@@ -10,6 +10,7 @@ from compatible_programs import attention_backward
 from examples_of import kernels, load
 from loop_optimum import optimum
 from specialized import context, launch_of, warp_specialize
+from two_gemms import two_gemms
 
 import tilelang.language as T
 from tilelang.ir.buffer import Scope
@@ -28,43 +29,7 @@ from tilelang.targets.nvidia.passes.warp_specialization import loop_schedules
 from tilelang.targets.nvidia.schedule import schedule_of
 
 
-def two_gemms(what):
-    """S = A B; P = f(S); C += P B, with something that decides whether it can be pipelined."""
-
-    @T.prim_func
-    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((512, 64), "float16"), C: T.Tensor((64, 64), "float32")):
-        with T.Kernel(1, threads=128):
-            A_s = T.alloc_shared((64, 64), "float16")
-            B_s = T.alloc_shared((64, 64), "float16")
-            S = T.alloc_fragment((64, 64), "float32")
-            P = T.alloc_fragment((64, 64), "float16")
-            C_l = T.alloc_fragment((64, 64), "float32")
-            T.copy(A, A_s)
-            T.clear(C_l)
-            for k in T.Pipelined(8, num_stages=2):
-                T.copy(B[k * 64, 0], B_s)
-                T.gemm(A_s, B_s, S, transpose_B=True, clear_accum=True)
-                for i, j in T.Parallel(64, 64):
-                    if what == "stores the operand":
-                        P[i, j] = T.exp2(T.min(S[i, j], 0.0))
-                    else:
-                        S[i, j] = T.exp2(T.min(S[i, j], 0.0))
-                    if what == "stores both":
-                        P[i, j] = S[i, j]
-                    if what == "reads the result":
-                        S[i, j] = S[i, j] + C_l[i, j]
-                if what == "converts":
-                    T.gemm(S, B_s, C_l)
-                else:
-                    if what not in ("stores both", "stores the operand"):
-                        T.copy(S, P)
-                    T.gemm(P, B_s, C_l)
-            T.copy(C_l, C)
-
-    return main
-
-
-@pytest.mark.parametrize("what", ["nothing", "converts", "stores both", "stores the operand"])
+@pytest.mark.parametrize("what", ["", "converts", "stores both", "stores the operand"])
 def test_a_loop_is_pipelined_where_that_saves_cycles(what):
     launch = launch_of(warp_specialize(two_gemms(what), stages=3))
     ((_, made),) = schedule_of(launch).loops
@@ -87,7 +52,7 @@ def test_a_dependence_of_the_first_part_on_the_last_result_leaves_the_loop_in_or
 
 @pytest.mark.parametrize("stages", [1, 2])
 def test_too_few_versions_of_a_tile_that_both_stages_read_leave_the_loop_in_order(stages):
-    assert () == schedule_of(launch_of(warp_specialize(two_gemms("nothing"), stages=stages))).loops
+    assert () == schedule_of(launch_of(warp_specialize(two_gemms(), stages=stages))).loops
 
 
 def order_notes(launch):
@@ -99,7 +64,7 @@ def test_what_a_faster_order_would_need_is_told():
     assert "cycles by estimate, but hold 142 registers of a thread for tiles, which may take 136" in re.sub(
         "[0-9]+ cycles instead of [0-9]+", "cycles", registers
     )
-    (stages,) = order_notes(launch_of(warp_specialize(two_gemms("nothing"), stages=2)))
+    (stages,) = order_notes(launch_of(warp_specialize(two_gemms(), stages=2)))
     assert stages.endswith("use tiles in two iterations, for which shared memory would have to hold 3 stages of them")
 
 
