@@ -17,3 +17,7 @@ class Plan:
 
     def __str__(self) -> str:
         return ""
+
+    def continues(self, other: Plan) -> bool:
+        """Whether work by this plan may be issued while work by another one that adds to the same registers runs."""
+        return False

@@ -11,9 +11,9 @@ import tilelang.language as T
 from tilelang.options import CompileOptions
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
+from tilelang.schedule.load_groups import flatten_sequences
 from tilelang.targets.nvidia.backend import BACKEND
 from tilelang.targets.nvidia.passes.choose_split_k import choose_cluster_splits, choose_workspace_splits
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
 from tilelang.targets.target import Target
 
 MEASURED = json.loads((ROOT / "benchmarks/results/split-k-nvidia-h200.json").read_text())["rows"]

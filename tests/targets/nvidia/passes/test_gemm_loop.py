@@ -12,8 +12,8 @@ from tilelang.ir.expr import Var, const
 from tilelang.ir.stmt import Bind, For, ForKind, Seq
 from tilelang.ir.visit import walk
 from tilelang.passes.tile import inline_bindings
+from tilelang.schedule.load_groups import flatten_sequences
 from tilelang.targets.nvidia.passes.gemm_loop import NotSplit, find_gemm_loop, split_loop
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
 
 
 def reason(func, blocks=2):

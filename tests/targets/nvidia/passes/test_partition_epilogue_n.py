@@ -9,8 +9,8 @@ from tilelang.ir.expr import Var
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Alloc, Launch
 from tilelang.passes.tile import inline_bindings
+from tilelang.schedule.load_groups import flatten_sequences
 from tilelang.targets.nvidia.passes.partition_epilogue_n import NotPartitioned, columns_of, partition_epilogue_n
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
 
 
 def program(body):

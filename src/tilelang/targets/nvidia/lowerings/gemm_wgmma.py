@@ -83,6 +83,10 @@ class WgmmaPlan(Plan):
     def __str__(self) -> str:
         return f"{self.atom.name} of {self.groups.rows} x {self.groups.columns} warpgroups"
 
+    def continues(self, other: Plan) -> bool:
+        """Whether both have the same instructions, which run one after another. Source: PTX ISA, "wgmma.fence"."""
+        return isinstance(other, WgmmaPlan) and (self.atom, self.groups) == (other.atom, other.groups)
+
     def tile_a(self, op: Gemm) -> tuple[Tile, Boxes] | None:
         """A in shared memory; None if it is a fragment."""
         return None if self.a is None else (_tile_a(op), self.a)

@@ -28,8 +28,8 @@ from tilelang.passes.runner import run_passes
 from tilelang.performance.predict import predict
 from tilelang.performance.prediction import duration
 from tilelang.saved_schedule import ScheduleOverrides
+from tilelang.schedule.load_groups import is_pipelined
 from tilelang.targets.nvidia.machines import Feature
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import is_pipelined
 from tilelang.targets.nvidia.passes.warp_specialization.loop_schedules import KEEPS_ORDER
 from tilelang.targets.nvidia.passes.warp_specialization.register_budget import (
     live_tile_registers,

@@ -32,7 +32,14 @@ from tilelang.passes.tile import demote_fragments, flatten_parallel
 from tilelang.passes.tile.expand_to_loops import all_but_gemms_expanded
 from tilelang.saved_schedule import Placement, ScheduleOverrides
 from tilelang.schedule.iteration import trip_count
+from tilelang.schedule.load_groups import (
+    LoadGroup,
+    LoadGroups,
+    flatten_sequences,
+    is_pipelined,
+)
 from tilelang.schedule.override_errors import check_launches
+from tilelang.schedule.single_gemm import has_tile_work, only_gemm
 from tilelang.targets.nvidia.machines import Feature
 from tilelang.targets.nvidia.passes.choose_cluster import (
     Extents,
@@ -57,14 +64,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.consumer_count import (
     has_fixed_layouts,
 )
 from tilelang.targets.nvidia.passes.warp_specialization.epilogue import first_release
-from tilelang.targets.nvidia.passes.warp_specialization.fuse_clears import fuse_clears
 from tilelang.targets.nvidia.passes.warp_specialization.held_operands import with_held_operands
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import (
-    LoadGroup,
-    LoadGroups,
-    flatten_sequences,
-    is_pipelined,
-)
 from tilelang.targets.nvidia.passes.warp_specialization.loop_schedules import (
     LoopSchedule,
     issues_in_order,
@@ -77,8 +77,8 @@ from tilelang.targets.nvidia.passes.warp_specialization.register_budget import (
     producer_and_registers,
 )
 from tilelang.targets.nvidia.passes.warp_specialization.shared_memory_budget import shared_memory_budget
-from tilelang.targets.nvidia.passes.warp_specialization.single_gemm import has_tile_work, only_gemm
 from tilelang.targets.nvidia.schedule import ONE_BLOCK, WARPGROUP_THREADS, Schedule
+from tilelang.transforms.fuse_clears import fuse_clears
 
 _FEW_STAGES = 3  # with fewer, second versions of computed tiles would take what loads need
 _SHALLOW_K = 2048  # with a smaller K the main loop takes not much longer than the epilogue

@@ -23,15 +23,15 @@ from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.performance.gemm import TiledGemm, gemm_seconds
 from tilelang.schedule.iteration import trip_count
+from tilelang.schedule.load_groups import (
+    flatten_sequences,
+    is_pipelined,
+)
 from tilelang.targets.machine import Machine
 from tilelang.targets.nvidia.gemm_tiles import CLUSTER_SPLITS, WORKSPACE_SPLITS
 from tilelang.targets.nvidia.passes.cluster_split_k import split
 from tilelang.targets.nvidia.passes.costs import thread_work
 from tilelang.targets.nvidia.passes.gemm_loop import NotSplit
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import (
-    flatten_sequences,
-    is_pipelined,
-)
 
 _MIN_STEPS = 4  # of each block: with fewer, its pipeline is never full
 _FEW_SUMS = 64 * 128  # which one block may receive alone: no more than blocks that share the sums of a larger tile do

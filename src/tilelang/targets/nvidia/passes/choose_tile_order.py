@@ -20,7 +20,7 @@ from tilelang.ir.stmt import Bind, For, If, Launch
 from tilelang.ir.visit import loads_of, walk
 from tilelang.ops.copy import Copy
 from tilelang.schedule.iteration import trip_count
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup
+from tilelang.schedule.load_groups import LoadGroup
 from tilelang.targets.nvidia.schedule import TileOrder
 
 _PANEL = 16  # rows of tiles in a panel; 8 to 32 performed the same

@@ -32,10 +32,10 @@ from tilelang.ops.gemm import GemmWarpPolicy
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.passes.tile.rasterize_grid import smallest
+from tilelang.schedule.load_groups import flatten_sequences
 from tilelang.targets.nvidia.isa.wgmma import ROWS
 from tilelang.targets.nvidia.passes.gemm_loop import GemmLoop, NotSplit, find_gemm_loop, split_loop
 from tilelang.targets.nvidia.passes.partition_epilogue_n import NotPartitioned, columns_of, partition_epilogue_n
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
 from tilelang.targets.nvidia.schedule import schedule_of
 
 _MIN_COLUMNS = 16  # columns of a block: full sectors of 32 bytes are stored to global memory

@@ -28,9 +28,9 @@ from tilelang.ops.gemm import Gemm
 from tilelang.passes.tile.rasterize_grid import smallest
 from tilelang.records import record
 from tilelang.schedule.iteration import trip_count
+from tilelang.schedule.load_groups import is_pipelined
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.targets.nvidia.isa.wgmma import ROWS
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import is_pipelined
 
 _RANK = 2  # of an accumulator
 

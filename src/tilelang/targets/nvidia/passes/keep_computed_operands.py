@@ -30,10 +30,10 @@ from tilelang.ops.gemm import Gemm, GemmWarpPolicy
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.passes.tile.demote_fragments import with_scopes
+from tilelang.schedule.load_groups import flatten_sequences, is_pipelined
 from tilelang.targets.nvidia.isa.wgmma import ROWS
 from tilelang.targets.nvidia.machines import Feature
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities, target_capabilities
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences, is_pipelined
 from tilelang.targets.nvidia.passes.warp_specialization.register_budget import live_tile_registers, registers_for_tiles
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
+from tilelang.analysis.uniform_scalars import UniformScalars
 from tilelang.arith.domain import Domain, of_function
 from tilelang.dtypes import BOOL, INT32
 from tilelang.errors import CompilerBug
@@ -28,6 +29,12 @@ from tilelang.lowering.lowering import Lowerings
 from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.properties import Property
+from tilelang.schedule.computed_tiles import (
+    VERSIONS,
+    doubled_tiles,
+)
+from tilelang.schedule.consumer_loops import asynchronous_gemms, consumer_body
+from tilelang.schedule.load_groups import flatten_sequences
 from tilelang.schedule.modulo import ModuloSchedule
 from tilelang.targets.gpu.isa.sync import SYNC_THREADS
 from tilelang.targets.gpu.isa.warp import ELECT
@@ -37,20 +44,13 @@ from tilelang.targets.nvidia.isa.mbarrier import FENCE_MBARRIER_INIT, MBARRIER_I
 from tilelang.targets.nvidia.isa.registers import set_max_registers
 from tilelang.targets.nvidia.machines import WARP_SIZE
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities, target_capabilities
-from tilelang.targets.nvidia.passes.warp_specialization.computed_tiles import (
-    VERSIONS,
-    doubled_tiles,
-)
-from tilelang.targets.nvidia.passes.warp_specialization.consumer_loops import asynchronous_gemms, consumer_body
 from tilelang.targets.nvidia.passes.warp_specialization.epilogue import (
     EpilogueStore,
     StageEpilogue,
     split_into_parts,
     store_wait,
 )
-from tilelang.targets.nvidia.passes.warp_specialization.fuse_clears import fuse_clears
 from tilelang.targets.nvidia.passes.warp_specialization.issue_order import IssueOrder
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
 from tilelang.targets.nvidia.passes.warp_specialization.multicast import cluster_blocks
 from tilelang.targets.nvidia.passes.warp_specialization.partitions import consumer, producer
 from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import OrderBarrier, order_barriers
@@ -61,8 +61,8 @@ from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import 
 )
 from tilelang.targets.nvidia.passes.warp_specialization.software_pipeline import SoftwarePipeline, carries
 from tilelang.targets.nvidia.passes.warp_specialization.tile_scheduler import TileScheduler, tile_scheduler
-from tilelang.targets.nvidia.passes.warp_specialization.uniform_scalars import UniformScalars
 from tilelang.targets.nvidia.schedule import Schedule, schedule_of
+from tilelang.transforms.fuse_clears import fuse_clears
 from tilelang.transforms.split_masks import has_masks
 
 # A barrier of all threads of a cluster, without memory ordering: fences stand before it where that is needed
@@ -191,7 +191,7 @@ def _software_pipelines(
     for loop in loops:
         mine = tuple(each for each in pipelines if each.load_group.parent is loop.body)
         body = consumer_body(loop, [each.load_group for each in mine])
-        gemms = asynchronous_gemms(body, capabilities, schedule.tile_threads)
+        gemms = asynchronous_gemms(body, capabilities.wgmma_refusal, schedule.tile_threads)
         staged = {stmt: stmts for stmt in body.statements if (stmts := stage.staged(stmt)) is not None}
         found = doubled_tiles(body, schedules[loop.var], set(schedule.computed))
         pipeline = SoftwarePipeline(loop, body, schedules[loop.var], mine, gemms, staged, order, found)

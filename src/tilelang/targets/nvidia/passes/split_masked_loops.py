@@ -32,9 +32,9 @@ from tilelang.ops.gemm_wait import GemmWait
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.targets.nvidia.isa.opaque_zero import OPAQUE_ZERO
-from tilelang.targets.nvidia.passes.warp_specialization.fuse_clears import fuse_clears_in
-from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import with_fresh_names
 from tilelang.targets.nvidia.schedule import schedule_of
+from tilelang.transforms.fresh_names import with_fresh_names
+from tilelang.transforms.fuse_clears import fuse_clears_in
 from tilelang.transforms.split_masks import has_masks, split_masks
 
 

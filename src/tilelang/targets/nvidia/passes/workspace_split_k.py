@@ -41,6 +41,7 @@ from tilelang.ops.copy import Copy
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.properties import Property
 from tilelang.saved_schedule import ScheduleOverrides
+from tilelang.schedule.load_groups import flatten_sequences
 from tilelang.targets.nvidia.isa.dependent_launch import GRID_DEPENDENCY_WAIT
 from tilelang.targets.nvidia.machines import Feature
 from tilelang.targets.nvidia.passes.choose_split_k import choose_workspace_splits
@@ -48,7 +49,6 @@ from tilelang.targets.nvidia.passes.gemm_loop import GemmLoop, NotSplit, find_ge
 from tilelang.targets.nvidia.passes.last_wave import split_waves
 from tilelang.targets.nvidia.passes.partition_epilogue_n import NotPartitioned, columns_of, partition_epilogue_n
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities, target_capabilities
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
 
 _MIN_COLUMNS = 16  # of a block that adds up: full sectors of 32 bytes are stored to global memory
 _PIECES = (8, 4, 2)  # into which the columns of a tile are divided for it

@@ -10,13 +10,13 @@ import tilelang.language as T
 from tilelang.dtypes import SCALARS
 from tilelang.ir.visit import walk
 from tilelang.ops.gemm import Gemm
+from tilelang.schedule.in_flight import adds_to_same_registers
+from tilelang.schedule.load_groups import flatten_sequences
 from tilelang.targets.nvidia.backend import LOWERINGS
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import (
-    adds_to_same_registers,
     divides_columns,
     target_capabilities,
 )
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
 
 
 def roles_and_launch(func, table=TABLE):

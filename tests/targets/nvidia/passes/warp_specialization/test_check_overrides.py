@@ -5,9 +5,9 @@ from specialized import TABLE, context, gemm_kernel, launch_of
 
 from tilelang.errors import ProgramError, ResourceError
 from tilelang.saved_schedule import ScheduleOverrides
+from tilelang.schedule.load_groups import flatten_sequences
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import target_capabilities
 from tilelang.targets.nvidia.passes.warp_specialization.check_overrides import check_consumers, check_overrides
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
 from tilelang.targets.nvidia.schedule import Schedule
 
 FUNC = gemm_kernel(512, 512, 512)

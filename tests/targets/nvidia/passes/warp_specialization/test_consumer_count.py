@@ -7,13 +7,13 @@ import tilelang.language as T
 from tilelang.errors import ProgramError
 from tilelang.ir.visit import walk
 from tilelang.ops.gemm import Gemm
+from tilelang.schedule.load_groups import flatten_sequences
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import target_capabilities
 from tilelang.targets.nvidia.passes.warp_specialization.consumer_count import (
     choose_consumers,
     consumers_refusal,
     has_fixed_layouts,
 )
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
 
 
 def choice(func, asked=None, blocks_per_sm=1):

@@ -6,9 +6,9 @@ from specialized import TABLE, context, gemm_kernel, launch_of
 import tilelang.language as T
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Seq
+from tilelang.schedule.load_groups import flatten_sequences
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import target_capabilities
 from tilelang.targets.nvidia.passes.warp_specialization.epilogue import StageEpilogue, split_into_parts
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
 
 
 def leaving(func):

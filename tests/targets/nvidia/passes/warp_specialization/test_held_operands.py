@@ -13,10 +13,10 @@ from tilelang.ir.visit import walk
 from tilelang.ops.gemm import Gemm
 from tilelang.options import CompileOptions
 from tilelang.passes.base import PassContext
+from tilelang.schedule.load_groups import flatten_sequences
 from tilelang.targets.nvidia.backend import LOWERINGS
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import target_capabilities
 from tilelang.targets.nvidia.passes.warp_specialization.held_operands import with_held_operands
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
 
 HOPPER = {"kind": "cuda", "arch": "sm_90a"}
 

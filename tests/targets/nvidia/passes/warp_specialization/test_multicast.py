@@ -11,8 +11,8 @@ import tilelang.language as T
 from tilelang.dtypes import INT32
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Var
+from tilelang.schedule.load_groups import flatten_sequences
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import target_capabilities
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
 from tilelang.targets.nvidia.passes.warp_specialization.multicast import (
     ClusterBlocks,
     cluster_blocks,

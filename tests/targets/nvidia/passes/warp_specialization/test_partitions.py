@@ -8,7 +8,7 @@ from tilelang.ir.expr import Var, const
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Bind
 from tilelang.ir.visit import walk
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import find_load_groups, flatten_sequences
+from tilelang.schedule.load_groups import find_load_groups, flatten_sequences
 from tilelang.targets.nvidia.passes.warp_specialization.multicast import ClusterBlocks
 from tilelang.targets.nvidia.passes.warp_specialization.partitions import consumer, producer
 from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import pipeline_buffer

@@ -2,13 +2,12 @@
 
 from specialized import gemm_kernel, launch_of, warp_specialize
 
-import tilelang.language as T
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Alloc, Bind, For, If
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import walk
-from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import order_barriers, with_fresh_names
+from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import order_barriers
 
 WISHES = {"ping_pong": True, "persistent": True}
 
@@ -65,26 +64,3 @@ def test_the_phases_are_those_that_the_other_one_completes():
     # the first one needs one phase fewer than tiles it has done, the second one as many as it begins
     assert [1, 0, 1, 0] == [evaluate(waits[0], {tiles[0].var: turn}) for turn in (0, 2, 4, 6)]
     assert [0, 1, 0, 1] == [evaluate(waits[1], {tiles[0].var: turn}) for turn in (1, 3, 5, 7)]
-
-
-def test_renamed_programs_share_only_what_comes_from_outside():
-    @T.prim_func
-    def main(A: T.Tensor((8, 8), "int32")):
-        with T.Kernel(1, threads=32):
-            total = T.alloc_fragment((8,), "int32")
-            view = T.reshape(total, (2, 4))
-            T.clear(total)
-            for k in T.serial(4):
-                row = A[k, 0]
-                for i in T.Parallel(8):
-                    total[i] += row
-                old = T.atomic_add(A[0, 0], view[0, 0], return_prev=True)
-                A[1, 1] = old
-
-    body = launch_of(main).body
-    other = with_fresh_names(body)
-    assert to_text(body) == to_text(other)
-    own = [{s.buffer for s in walk(program) if isinstance(s, Alloc)} for program in (body, other)]
-    assert not own[0] & own[1]
-    views = [s.buffer for s in walk(other) if isinstance(s, Alloc) and s.buffer.view_of is not None]
-    assert all(view.view_of in own[1] for view in views)

@@ -5,8 +5,8 @@ from specialized import TABLE, context, gemm_kernel, launch_of
 
 import tilelang.language as T
 from tilelang.saved_schedule import ScheduleOverrides
+from tilelang.schedule.load_groups import flatten_sequences
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import target_capabilities
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
 from tilelang.targets.nvidia.passes.warp_specialization.pad_rows import pad_rows_to_swizzle_span
 from tilelang.targets.nvidia.passes.warp_specialization.shared_memory_budget import (
     SharedMemoryBudget,

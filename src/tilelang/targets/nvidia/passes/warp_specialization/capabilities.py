@@ -21,14 +21,14 @@ from tilelang.ir.stmt import Alloc, Launch, Seq, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.layout.layout import Layout
 from tilelang.lowering.lowering import Lowering, LoweringContext, Lowerings, Refusal
-from tilelang.lowering.regions import same_region, whole
 from tilelang.ops.copy import Copy
-from tilelang.ops.gemm import Gemm, matrix_extents
+from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import PassContext
 from tilelang.records import record
+from tilelang.schedule.consumer_loops import converted_operand
+from tilelang.schedule.load_groups import LoadGroup, LoadGroups, find_load_groups
 from tilelang.targets.nvidia.lowerings.gemm_wgmma import WgmmaPlan
 from tilelang.targets.nvidia.passes.warp_specialization.epilogue import EpilogueStore, ToGlobal, find_epilogue_stores
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup, LoadGroups, find_load_groups
 from tilelang.targets.nvidia.requests import ATOMIC_TMA_REDUCE, COPY_TMA_LOAD, COPY_TMA_STORE
 from tilelang.transforms.versions import versioned
 
@@ -167,30 +167,9 @@ def target_capabilities(func: PrimFunc, lowerings: Lowerings, context: PassConte
     return TargetCapabilities(lowerings, context, parameters, workspaces, layouts)
 
 
-def adds_to_same_registers(first: Gemm, second: Gemm) -> bool:
-    """Whether a gemm may be issued while an earlier one that writes the same accumulator is in flight.
-
-    Instructions of the same shape run one after another. Source: PTX ISA, "wgmma.fence".
-    """
-    one, other = first.plan, second.plan
-    same_shape = isinstance(one, WgmmaPlan) and isinstance(other, WgmmaPlan)
-    same_shape = same_shape and (one.atom, one.groups) == (other.atom, other.groups)  # type: ignore[union-attr]
-    reads = (second.a.buffer.storage, second.b.buffer.storage)
-    return same_shape and same_region(first.c, second.c) and first.c.buffer.storage not in reads
-
-
 def divides_columns(gemm: Gemm) -> bool:
     """Whether warpgroups divide the columns of a gemm with a plan."""
     return isinstance(gemm.plan, WgmmaPlan) and gemm.plan.groups.columns > 1
-
-
-def converted_operand(gemm: Gemm, side: int) -> Region:
-    """Operand A (0) or B (1) in the dtype of the multiplication: itself, or a fragment with the converted values."""
-    region, dtype = (gemm.a, gemm.b)[side], gemm.operands[side]
-    if region.dtype == dtype:
-        return region
-    extents = matrix_extents(region)
-    return whole(Buffer(region.buffer.name, extents, dtype, Scope.FRAGMENT, loc=region.buffer.loc))
 
 
 def _to_version(copy: Copy) -> Copy:

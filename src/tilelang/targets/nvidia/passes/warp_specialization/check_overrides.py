@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from tilelang.ir.stmt import For, Launch
 from tilelang.saved_schedule import ScheduleOverrides
+from tilelang.schedule.load_groups import LoadGroup
 from tilelang.schedule.override_errors import (
     impossible_consumers,
     impossible_registers,
@@ -17,7 +18,6 @@ from tilelang.schedule.override_errors import (
 )
 from tilelang.targets.nvidia.isa.registers import REGISTER_COUNTS
 from tilelang.targets.nvidia.machines import REGISTERS_PER_SM
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup
 from tilelang.targets.nvidia.passes.warp_specialization.register_budget import registers_of
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule
 

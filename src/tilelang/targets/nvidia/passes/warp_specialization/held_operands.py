@@ -25,10 +25,10 @@ from tilelang.lowering.regions import whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.describe import matrix_axes
 from tilelang.ops.gemm import Gemm
+from tilelang.schedule.load_groups import is_pipelined
 from tilelang.targets.nvidia.isa.wgmma import ROWS, WARPGROUP
 from tilelang.targets.nvidia.lowerings.gemm_wgmma import WgmmaPlan
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import is_pipelined
 from tilelang.targets.nvidia.passes.warp_specialization.pad_rows import SWIZZLE_SPAN
 from tilelang.targets.nvidia.passes.warp_specialization.register_budget import live_tile_registers, registers_for_tiles
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS

@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 from tilelang.analysis.stage_order import keeps, nearest_legal
+from tilelang.analysis.uniform_scalars import UniformScalars
 from tilelang.analysis.whole_stores import overwritten
 from tilelang.arith.domain import Domain
 from tilelang.errors import Note
@@ -25,8 +26,24 @@ from tilelang.ops.gemm import Gemm
 from tilelang.ops.reduce import Reduce
 from tilelang.records import record
 from tilelang.saved_schedule import Placement, in_sequence
+from tilelang.schedule.computed_tiles import (
+    VERSIONS,
+    accessed_outside,
+    computed_tiles,
+    doubled_tiles,
+)
+from tilelang.schedule.consumer_loops import (
+    asynchronous_gemms,
+    consumer_body,
+    is_allocated_across,
+    prepared,
+    runs_asynchronously,
+    threads_access_memory,
+)
 from tilelang.schedule.explain import program_order, timeline
+from tilelang.schedule.in_flight import adds_to_same_registers
 from tilelang.schedule.live_registers import live_registers
+from tilelang.schedule.load_groups import LoadGroup, is_pipelined
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.loop_graph import LoopGraph, Value, Work, loop_graph, reordering_refusal
 from tilelang.schedule.modulo import (
@@ -42,28 +59,11 @@ from tilelang.schedule.override_errors import impossible_placement, statement_at
 from tilelang.targets.nvidia.passes.costs import gemm_work, thread_work, with_exchange
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import (
     TargetCapabilities,
-    adds_to_same_registers,
     divides_columns,
 )
-from tilelang.targets.nvidia.passes.warp_specialization.computed_tiles import (
-    VERSIONS,
-    accessed_outside,
-    computed_tiles,
-    doubled_tiles,
-)
-from tilelang.targets.nvidia.passes.warp_specialization.consumer_loops import (
-    asynchronous_gemms,
-    consumer_body,
-    is_allocated_across,
-    prepared,
-    runs_asynchronously,
-    threads_access_memory,
-)
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup, is_pipelined
 from tilelang.targets.nvidia.passes.warp_specialization.register_budget import registers_for_tiles, tile_registers
 from tilelang.targets.nvidia.passes.warp_specialization.software_pipeline import MAX_STAGES
 from tilelang.targets.nvidia.passes.warp_specialization.speculative_softmax import SpeculativeLoop, with_speculation
-from tilelang.targets.nvidia.passes.warp_specialization.uniform_scalars import UniformScalars
 from tilelang.targets.nvidia.schedule import MAX_VOTING_WARPGROUPS, WARPGROUP_THREADS, Schedule, Speculation
 from tilelang.transforms.split_masks import has_masks, without_masks
 
@@ -345,7 +345,7 @@ class _Scheduling:
             return None
 
         def can_be_in_flight(gemm: Gemm) -> bool:
-            return runs_asynchronously(gemm, self.capabilities, schedule.tile_threads)
+            return runs_asynchronously(gemm, self.capabilities.wgmma_refusal, schedule.tile_threads)
 
         masks = has_masks(self.loop, self.domain, UniformScalars(self.launch).is_uniform)
         return with_speculation(self.loop, can_be_in_flight, masks=masks)
@@ -382,7 +382,7 @@ class _Scheduling:
         if is_allocated_across(body):
             return "it allocates buffers"
         threads = self.schedule.tile_threads
-        runs = asynchronous_gemms(body, self.capabilities, threads)
+        runs = asynchronous_gemms(body, self.capabilities.wgmma_refusal, threads)
         refusal = reordering_refusal(body) if runs else "it has no asynchronous gemm"
         if refusal:
             return refusal

@@ -20,7 +20,7 @@ from tilelang.ir.expr import Expr, const, select
 from tilelang.ir.stmt import Launch
 from tilelang.ops.copy import Copy
 from tilelang.records import record
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup
+from tilelang.schedule.load_groups import LoadGroup
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule
 
 

@@ -17,6 +17,7 @@ from tilelang.ir.sequences import with_location
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Seq, Stmt, While
 from tilelang.ir.visit import Rewriter, substitute, substitute_stmt, walk, without_unused_bindings
 from tilelang.ops.copy import Copy
+from tilelang.schedule.single_gemm import only_gemm
 from tilelang.targets.nvidia.isa.cache_policy import NORMAL, l2_policy
 from tilelang.targets.nvidia.passes.warp_specialization.multicast import ClusterBlocks, select_by_thread
 from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import OrderBarrier
@@ -29,7 +30,6 @@ from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import 
     full_barrier,
     producer_acquire,
 )
-from tilelang.targets.nvidia.passes.warp_specialization.single_gemm import only_gemm
 from tilelang.targets.nvidia.passes.warp_specialization.software_pipeline import SoftwarePipeline
 from tilelang.targets.nvidia.passes.warp_specialization.tile_scheduler import TileScheduler
 from tilelang.transforms.versions import OnVersion

@@ -23,6 +23,7 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, If, Stmt, Store
 from tilelang.records import record
 from tilelang.schedule.iteration import iteration_number, trip_count
+from tilelang.schedule.load_groups import LoadGroup
 from tilelang.targets.gpu.isa.sync import SYNC_WARP
 from tilelang.targets.nvidia.isa.cluster import mbarrier_arrive_remote
 from tilelang.targets.nvidia.isa.mbarrier import (
@@ -32,7 +33,6 @@ from tilelang.targets.nvidia.isa.mbarrier import (
     MBARRIER_WAIT,
 )
 from tilelang.targets.nvidia.machines import WARP_SIZE
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup
 from tilelang.targets.nvidia.passes.warp_specialization.multicast import ClusterBlocks
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule
 from tilelang.transforms.versions import versioned

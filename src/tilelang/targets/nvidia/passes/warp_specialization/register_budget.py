@@ -14,9 +14,9 @@ from tilelang.ir.visit import expressions, loads_of, walk, walk_expr
 from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.ops.gemm import Gemm
 from tilelang.performance.registers import registers_for_blocks
+from tilelang.schedule.consumer_loops import converted_operand
 from tilelang.targets.machine import Machine
 from tilelang.targets.nvidia.machines import MAX_REGISTERS, WARP_SIZE
-from tilelang.targets.nvidia.passes.warp_specialization.capabilities import converted_operand
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
 
 _OTHER_REGISTERS = 40  # for addresses, loops and values in flight

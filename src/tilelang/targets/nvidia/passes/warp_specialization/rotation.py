@@ -14,11 +14,11 @@ from tilelang.ir.expr import int_const
 from tilelang.ir.stmt import Stmt
 from tilelang.ops.gemm import Gemm
 from tilelang.records import record
+from tilelang.schedule.in_flight import InFlight, is_fenceable_fragment
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.modulo import ModuloSchedule
 from tilelang.targets.nvidia.isa.matrix_descriptor import STEP_BYTES
 from tilelang.targets.nvidia.passes.costs import gemm_work, thread_work
-from tilelang.targets.nvidia.passes.warp_specialization.in_flight import InFlight, is_fenceable_fragment
 
 # In the branch of a rotated loop, ptxas computed the descriptors of 16 wgmma instructions in each thread, and moved
 # them to uniform registers one by one: attention of 256 dimensions was 1.5 % slower on an H200. Those of 8 are uniform.

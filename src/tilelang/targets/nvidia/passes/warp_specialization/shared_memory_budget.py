@@ -17,12 +17,12 @@ from tilelang.layout.boxes import ALIGNMENT
 from tilelang.ops.gemm import Gemm
 from tilelang.records import record
 from tilelang.saved_schedule import ScheduleOverrides
+from tilelang.schedule.load_groups import LoadGroup
 from tilelang.targets.machine import Machine
 from tilelang.targets.nvidia.isa.wgmma import ROWS
 from tilelang.targets.nvidia.passes.choose_cache_policy import streamed_tiles
 from tilelang.targets.nvidia.passes.costs import iteration_cycles, stages_that_hide_loads, streaming_cycles
 from tilelang.targets.nvidia.passes.warp_specialization.epilogue import EpilogueStore, has_full_rows, split_into_parts
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup
 
 _MAX_STAGES = 8  # more stages were never faster, unless tiles are small
 _BYTES_IN_FLIGHT = 128 * 1024  # enough bytes in flight per multiprocessor to hide the latency of memory

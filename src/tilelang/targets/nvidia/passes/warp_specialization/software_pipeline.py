@@ -57,14 +57,14 @@ from tilelang.lowering.regions import whole
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.gemm_wait import GemmWait
 from tilelang.records import record
+from tilelang.schedule.in_flight import InFlight, adds_to_same_registers, is_fenceable_fragment
 from tilelang.schedule.iteration import Iteration, time_within, times_before, trip_count, versions_in
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.modulo import ModuloSchedule
+from tilelang.schedule.single_gemm import only_gemm
 from tilelang.targets.nvidia.isa.wgmma import wgmma_wait
-from tilelang.targets.nvidia.passes.warp_specialization.capabilities import adds_to_same_registers
-from tilelang.targets.nvidia.passes.warp_specialization.in_flight import InFlight, is_fenceable_fragment
 from tilelang.targets.nvidia.passes.warp_specialization.issue_order import IssueOrder
-from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import OrderBarrier, with_fresh_names
+from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import OrderBarrier
 from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import (
     PartitionStates,
     PipelineBuffer,
@@ -73,8 +73,8 @@ from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import 
     consumer_wait,
 )
 from tilelang.targets.nvidia.passes.warp_specialization.rotation import Rotation, rotation
-from tilelang.targets.nvidia.passes.warp_specialization.single_gemm import only_gemm
 from tilelang.targets.nvidia.schedule import Speculation
+from tilelang.transforms.fresh_names import with_fresh_names
 
 MAX_STAGES = 2
 

@@ -1,7 +1,7 @@
 """Shared tiles that threads compute in a pipelined loop for its gemms, such as weights that are dequantized.
 
 Takes a consumer's loop; gives the tiles that may have two versions, so that threads compute the next one while gemms,
-their own or those of other warpgroups, read the one before. Invariant: every iteration writes such a tile as a whole
+their own or those of other warps, read the one before. Invariant: every iteration writes such a tile as a whole
 before it is read, by one statement, and nothing but its asynchronous gemms reads it.
 """
 
@@ -55,8 +55,8 @@ def accessed_outside(loop: For, launch: Launch) -> set[Buffer]:
 def doubled_tiles(body: LoopBody, schedule: ModuloSchedule, computed: Set[Buffer]) -> dict[Buffer, Buffer]:
     """The computed tiles that have two versions, with the buffers of both.
 
-    Those that a later stage reads; and all of a loop with one stage, where threads of one warpgroup would wait for the
-    gemms of the others before they write.
+    Those that a later stage reads; and all of a loop with one stage, where some threads would wait for the
+    gemms of others before they write.
     """
     found = {}
     for tile, touching in body.storages.items():

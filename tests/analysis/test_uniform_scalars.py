@@ -4,10 +4,10 @@ import pytest
 from specialized import launch_of
 
 import tilelang.language as T
+from tilelang.analysis.uniform_scalars import UniformScalars
 from tilelang.ir.stmt import Alloc, Break, If, Store
 from tilelang.ir.visit import walk
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
-from tilelang.targets.nvidia.passes.warp_specialization.uniform_scalars import UniformScalars
+from tilelang.schedule.load_groups import flatten_sequences
 
 
 def launch(body):

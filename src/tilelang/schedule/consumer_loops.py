@@ -8,20 +8,23 @@ same.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import Alloc, For, Launch, ParallelLoop, Seq, Stmt
 from tilelang.ir.visit import accessed_buffers, walk
+from tilelang.lowering.regions import whole
 from tilelang.ops.copy import Copy
-from tilelang.ops.gemm import Gemm
+from tilelang.ops.gemm import Gemm, matrix_extents
+from tilelang.schedule.load_groups import LoadGroup
 from tilelang.schedule.loop_body import LoopBody
-from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities, converted_operand
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup
 from tilelang.transforms.distribute_parallel import distributed
 from tilelang.transforms.running_softmax import with_rare_rescaling
 from tilelang.transforms.separate_conversions import with_separate_conversions
+
+AsyncGemmRefusal = Callable[[Gemm, int], str]
+"""Why so many threads cannot issue a gemm asynchronously; empty if they can."""
 
 
 def prepared(loop: For, changed: For, launch: Launch, *, separate: bool) -> tuple[tuple[Buffer, ...], For]:
@@ -61,6 +64,15 @@ def _with_converted_operands(gemm: Gemm, operands: list[Buffer]) -> list[Stmt]:
     return [*copies, dataclasses.replace(gemm, a=a, b=b) if copies else gemm]
 
 
+def converted_operand(gemm: Gemm, side: int) -> Region:
+    """Operand A (0) or B (1) in the dtype of the multiplication: itself, or a fragment with the converted values."""
+    region, dtype = (gemm.a, gemm.b)[side], gemm.operands[side]
+    if region.dtype == dtype:
+        return region
+    extents = matrix_extents(region)
+    return whole(Buffer(region.buffer.name, extents, dtype, Scope.FRAGMENT, loc=region.buffer.loc))
+
+
 def consumer_body(loop: For, load_groups: Sequence[LoadGroup]) -> LoopBody:
     """The body of a loop without the loads of the producer and the allocations of their tiles."""
     copies = {copy for group in load_groups for copy in group.copies}
@@ -73,17 +85,17 @@ def consumer_body(loop: For, load_groups: Sequence[LoadGroup]) -> LoopBody:
     return LoopBody(dataclasses.replace(loop, body=Seq(left, loc=loop.body.loc)))
 
 
-def asynchronous_gemms(body: LoopBody, capabilities: TargetCapabilities, threads: int) -> frozenset[Stmt]:
+def asynchronous_gemms(body: LoopBody, refusal: AsyncGemmRefusal, threads: int) -> frozenset[Stmt]:
     """The gemms of a body that `threads` threads can leave in flight: none of their operands is converted."""
     gemms = (stmt for stmt in body.statements if isinstance(stmt, Gemm))
-    return frozenset(gemm for gemm in gemms if runs_asynchronously(gemm, capabilities, threads))
+    return frozenset(gemm for gemm in gemms if runs_asynchronously(gemm, refusal, threads))
 
 
-def runs_asynchronously(gemm: Gemm, capabilities: TargetCapabilities, threads: int) -> bool:
+def runs_asynchronously(gemm: Gemm, refusal: AsyncGemmRefusal, threads: int) -> bool:
     """Whether `threads` threads can leave a gemm in flight, none of whose operands is converted."""
     converts = gemm.operands != (gemm.a.dtype, gemm.b.dtype)
     in_registers = gemm.c.buffer.scope is Scope.FRAGMENT
-    return not converts and in_registers and not capabilities.wgmma_refusal(gemm, threads)
+    return not converts and in_registers and not refusal(gemm, threads)
 
 
 def is_allocated_across(body: LoopBody) -> bool:

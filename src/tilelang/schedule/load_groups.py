@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from tilelang.analysis.access_width import nonzero_safe
+from tilelang.analysis.uniform_scalars import BackwardSlice, UniformScalars
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Var, const, int_const
@@ -22,7 +23,6 @@ from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.records import record
 from tilelang.schedule.iteration import iteration_number, trip_count
-from tilelang.targets.nvidia.passes.warp_specialization.uniform_scalars import BackwardSlice, UniformScalars
 
 CanLoadAsync = Callable[[Copy], str]
 """Why the copy engine cannot do a load; empty if it can."""

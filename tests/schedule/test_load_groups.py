@@ -10,7 +10,7 @@ from tilelang.ir.evaluate import evaluate
 from tilelang.ir.stmt import For, If, ParallelLoop
 from tilelang.ir.visit import walk
 from tilelang.ops.gemm import Gemm
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import (
+from tilelang.schedule.load_groups import (
     find_load_groups,
     flatten_sequences,
     trip_count,

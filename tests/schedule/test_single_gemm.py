@@ -9,9 +9,9 @@ from tilelang.ir.stmt import For
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import walk
 from tilelang.ops.gemm import Gemm
+from tilelang.schedule.load_groups import flatten_sequences
+from tilelang.schedule.single_gemm import has_tile_work, only_gemm
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import target_capabilities
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
-from tilelang.targets.nvidia.passes.warp_specialization.single_gemm import has_tile_work, only_gemm
 
 
 def lines(func, **pass_configs):

@@ -12,7 +12,7 @@ from tilelang.ir.visit import walk
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.schedule.iteration import trip_count
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup
+from tilelang.schedule.load_groups import LoadGroup
 
 
 def has_tile_work(loop: For) -> bool:

@@ -12,9 +12,9 @@ from dataclasses import field
 from tilelang.analysis.accesses import accesses
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.stmt import Stmt
+from tilelang.lowering.regions import same_region
 from tilelang.ops.gemm import Gemm
 from tilelang.records import record
-from tilelang.targets.nvidia.passes.warp_specialization.capabilities import adds_to_same_registers
 
 
 @record(slots=True, eq=False)
@@ -39,6 +39,14 @@ class InFlight:
         operands = {operand for operand in operands if operand not in versioned}
         touched = accesses(stmt).all
         return any(a.buffer.storage is sums or a.write and a.buffer.storage in operands for a in touched)
+
+
+def adds_to_same_registers(first: Gemm, second: Gemm) -> bool:
+    """Whether a gemm may be issued while an earlier one that writes the same accumulator is in flight."""
+    if first.plan is None or second.plan is None or not second.plan.continues(first.plan):
+        return False
+    reads = (second.a.buffer.storage, second.b.buffer.storage)
+    return same_region(first.c, second.c) and first.c.buffer.storage not in reads
 
 
 def is_fenceable_fragment(buffer: Buffer) -> bool:

@@ -9,7 +9,7 @@ from tilelang.lowering.regions import whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
-from tilelang.targets.nvidia.passes.warp_specialization.in_flight import InFlight, is_fenceable_fragment
+from tilelang.schedule.in_flight import InFlight, is_fenceable_fragment
 
 FLOAT16 = as_dtype("float16")
 

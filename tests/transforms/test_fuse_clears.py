@@ -8,8 +8,8 @@ from specialized import launch_of
 import tilelang.language as T
 from tilelang.arith.domain import of_function
 from tilelang.ir.printer import to_text
-from tilelang.targets.nvidia.passes.warp_specialization.fuse_clears import fuse_clears
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
+from tilelang.schedule.load_groups import flatten_sequences
+from tilelang.transforms.fuse_clears import fuse_clears
 
 
 def gemm_kernel(trips=3, start=0, step=1, before=False, scaled=False, twice=False, value=0.0):

@@ -14,15 +14,15 @@ from tilelang.ir.stmt import For, If, ParallelLoop, Seq
 from tilelang.ir.visit import walk
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
-from tilelang.targets.nvidia.passes.warp_specialization.capabilities import target_capabilities
-from tilelang.targets.nvidia.passes.warp_specialization.consumer_loops import (
+from tilelang.schedule.consumer_loops import (
     asynchronous_gemms,
     consumer_body,
     is_allocated_across,
     prepared,
     threads_access_memory,
 )
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
+from tilelang.schedule.load_groups import flatten_sequences
+from tilelang.targets.nvidia.passes.warp_specialization.capabilities import target_capabilities
 
 
 def loop_of(func):
@@ -44,8 +44,8 @@ def test_an_operand_of_another_dtype_is_converted_by_a_copy_and_its_gemm_may_be_
     assert ("S", "float16", Scope.FRAGMENT) == (operand.name, str(operand.dtype), operand.scope)
     first, last = body.statements[0], body.statements[-1]
     assert operand is last.a.buffer
-    assert {first, last} == asynchronous_gemms(body, capabilities, 128)
-    assert set() == asynchronous_gemms(body, capabilities, 96)
+    assert {first, last} == asynchronous_gemms(body, capabilities.wgmma_refusal, 128)
+    assert set() == asynchronous_gemms(body, capabilities.wgmma_refusal, 96)
 
 
 @pytest.mark.parametrize(("what", "accesses"), [("", False), ("reads shared memory", True)])
