@@ -14,8 +14,8 @@ from tilelang.ir.expr import as_expr
 from tilelang.ir.stmt import For, Launch
 from tilelang.ir.visit import walk
 from tilelang.ops.gemm import Gemm
+from tilelang.schedule import software_pipeline
 from tilelang.sim.run import simulate
-from tilelang.targets.nvidia.passes.warp_specialization import software_pipeline
 from tilelang.targets.nvidia.schedule import schedule_of
 
 HOPPER = {"kind": "cuda", "arch": "sm_90a"}

@@ -13,6 +13,17 @@ from tilelang.ir.assumption import Assume
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Var, int_const
 from tilelang.ir.func import Level, PrimFunc, ScalarParam, TensorParam
+from tilelang.ir.pipeline import (
+    Acquire,
+    Commit,
+    InitPipelines,
+    OrderArrive,
+    OrderWait,
+    PipelineStmt,
+    Release,
+    ReleaseTo,
+    Wait,
+)
 from tilelang.ir.print_expr import ExprPrinter, quote
 from tilelang.ir.print_plan import buffer_comments, launch_comments, thread_mapping
 from tilelang.ir.stmt import (
@@ -173,8 +184,35 @@ class _Printer(ExprPrinter):
             case TileOp():
                 fields = ", ".join(self._fields(node, skip={"op", "choice", "plan", "request"}))
                 self._line(f"{node.name}({fields}){_comment(_chosen(node))}")
+            case PipelineStmt():
+                self._pipeline(node)
             case _:
                 self._line(f"{type(node).__name__}({', '.join(self._fields(node))})")
+
+    def _pipeline(self, node: PipelineStmt) -> None:
+        match node:
+            case InitPipelines(pipelines=pipelines, orders=orders, counted=counted):
+                for pipeline in pipelines:
+                    self._line(f"pipeline {pipeline.name}: init {pipeline}")
+                for order in orders:
+                    self._line(f"order {order.name}: init {order}")
+                for region in counted:
+                    self._line(f"barrier {self.region(region)}: init")
+            case Acquire(pipeline=pipeline, index=index, phase=phase):
+                self._line(f"pipeline {pipeline.name}: acquire({self.expr(index)}, {self.expr(phase)})")
+            case Commit(pipeline=pipeline, index=index):
+                self._line(f"pipeline {pipeline.name}: commit({self.expr(index)})")
+            case Wait(pipeline=pipeline, index=index, phase=phase):
+                self._line(f"pipeline {pipeline.name}: wait({self.expr(index)}, {self.expr(phase)})")
+            case Release(pipeline=pipeline, index=index):
+                self._line(f"pipeline {pipeline.name}: release({self.expr(index)})")
+            case ReleaseTo(pipeline=pipeline, blocks=blocks):
+                self._line(f"pipeline {pipeline.name}: release to blocks {self.items(blocks)}")
+            case OrderWait(order=order, member=member, phase=phase):
+                operands = ("" if member is None else str(member), "" if phase is None else self.expr(phase))
+                self._line(f"order {order.name}: wait({', '.join(filter(None, operands))})")
+            case OrderArrive(order=order, member=member):
+                self._line(f"order {order.name}: arrive({'' if member is None else member})")
 
     def _besides(self, verb: str, regions: Sequence[Region], args: Sequence[Expr | Region]) -> str:
         """The buffers that a call reads or writes and that are not among its arguments."""

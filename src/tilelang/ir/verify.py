@@ -29,6 +29,7 @@ from tilelang.ir.expr import (
     Var,
 )
 from tilelang.ir.func import Level, PrimFunc, ScalarParam
+from tilelang.ir.pipeline import InitPipelines, PipelineStmt
 from tilelang.ir.printer import to_text
 from tilelang.ir.scalar import BITWISE, COMPARISONS, LOGICAL, BinaryOp, UnaryOp
 from tilelang.ir.stmt import (
@@ -53,13 +54,14 @@ from tilelang.ir.stmt import (
     TileOp,
     While,
 )
+from tilelang.ir.verify_pipelines import verify_pipelines
 from tilelang.ir.visit import children, defined_variables, expressions, variables_of, walk
 
 _ANYWHERE = (Seq, Bind, Alloc, Store, For, While, If, Break, Continue, Atomic, Assert, Print, Launch)
 
 RULES: Mapping[Level, tuple[type[Stmt], ...]] = MappingProxyType(
     {
-        Level.TILE: (*_ANYWHERE, CallStmt, ParallelLoop, TileOp),
+        Level.TILE: (*_ANYWHERE, CallStmt, ParallelLoop, TileOp, PipelineStmt),
         Level.THREAD: (*_ANYWHERE, CallStmt),
     }
 )
@@ -221,6 +223,12 @@ class _Verifier:
                     self._operand(operand)
                 if result is not None:
                     self._visible.add(result)
+            case PipelineStmt():
+                if isinstance(node, InitPipelines):
+                    for buffer in node.barriers:
+                        self._defined(buffer, buffer.name)
+                for expr in expressions(node):
+                    self._index(expr)
 
     def _scoped(self, body: Stmt, *variables: Var) -> None:
         """Visits a body in a new scope with additional variables."""
@@ -268,6 +276,7 @@ class _Verifier:
         self._group = Group(0, self._threads)
         maps = tuple(tensor_map.var for tensor_map in node.plan.tensor_maps)
         self._scoped(node.body, *node.block_vars, *(() if node.thread is None else (node.thread,)), *maps)
+        verify_pipelines(node.body)
         self._loops, self._launched, self._group = outer, False, None
 
     def _alloc(self, node: Alloc) -> None:

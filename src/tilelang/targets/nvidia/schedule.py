@@ -12,6 +12,7 @@ from tilelang.ir.stmt import Launch
 from tilelang.records import record
 from tilelang.saved_schedule import ScheduleOverrides
 from tilelang.schedule.modulo import ModuloSchedule
+from tilelang.schedule.software_pipeline import Speculation
 
 ONE_BLOCK = "one block at once on a multiprocessor"  # how the note begins that says why
 WARPGROUP_THREADS = 128  # Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"
@@ -20,25 +21,6 @@ WARPGROUP_THREADS = 128  # Source: PTX ISA, "Asynchronous Warpgroup Level Matrix
 # downwards, and none below 8
 VOTE_BARRIER = 5  # at which the first consumer warpgroup votes; the others follow
 MAX_VOTING_WARPGROUPS = 3
-
-
-@record(slots=True)
-class Speculation:
-    """A step of a softmax in a loop that assumes that no score is much larger than all before, as in most iterations.
-
-    Attributes:
-        first: The number of the first statement that rests on this.
-        vote: That of the statement that tells where it is wrong.
-        last: That of the branch that takes the whole step there.
-        product: How many statements of that branch compute the scores again, before the step.
-        early: How many statements of the step come next that need nothing but the scores.
-    """
-
-    first: int
-    vote: int
-    last: int
-    product: int
-    early: int
 
 
 @record(slots=True)

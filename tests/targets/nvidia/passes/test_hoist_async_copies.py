@@ -4,10 +4,17 @@ from harness import run_reference_on_copies
 from lazy_copies import expanded, planned, run_lazily
 
 import tilelang.language as T
+from tilelang.dtypes import INT32, SCALARS
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Var, const
 from tilelang.ir.func import PrimFunc
-from tilelang.ir.stmt import For, Seq
+from tilelang.ir.pipeline import Acquire, Commit, OrderBarrier, OrderWait, Pipeline, Release, Wait
+from tilelang.ir.stmt import For, ForKind, Group, Seq
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import walk
+from tilelang.lowering.regions import whole
+from tilelang.ops.copy import Copy
+from tilelang.ops.fill import Fill
 from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_WAIT
 from tilelang.targets.nvidia.passes.hoist_async_copies import hoist_async_copies
 
@@ -141,6 +148,20 @@ def test_what_is_loaded_to_registers_is_asked_for_before_tiles_and_waits(case, e
     wanted = run_reference_on_copies(func, arguments)
     for want, got in zip(wanted, run_lazily(made, arguments)[0], strict=True):
         np.testing.assert_array_equal(want, got)
+
+
+@pytest.mark.parametrize(("kind", "moves"), [(Acquire, True), (Wait, True), (OrderWait, True), (Release, False), (Commit, False)])
+def test_what_is_loaded_to_registers_passes_waits_of_pipelines_and_nothing_that_others_wait_for(kind, moves):
+    count, zero = (const(1, INT32),), const(0, INT32)
+    full, empty = (Buffer(name, count, SCALARS["uint64"], Scope.BARRIER) for name in ("full", "empty"))
+    tile, own = Buffer("A_s", count, INT32, Scope.SHARED), Buffer("B_f", count, INT32, Scope.FRAGMENT)
+    pipeline = Pipeline("A_s", (tile,), 1, full, empty, Group(32, 32), Group(0, 32), 32)
+    state = {"index": zero} if kind in (Release, Commit) else {"index": zero, "phase": zero}
+    stmt = OrderWait(OrderBarrier("gemms", 2, 32)) if kind is OrderWait else kind(pipeline, **state)
+    copy = Copy(whole(Buffer("B", count, INT32, Scope.GLOBAL)), whole(own))
+    loop = For(Var("k", INT32), zero, const(4, INT32), 1, ForKind.SERIAL, Seq((Fill(whole(tile), zero), stmt, copy)))
+    made = hoist_async_copies(loop, frozenset(), 1024, 32)
+    assert moves == (made.body.body.index(copy) == 0)
 
 
 @pytest.mark.parametrize(("used", "expected"), [(False, "acppp"), (True, "appcp")])

@@ -8,9 +8,10 @@ from specialized import gemm_kernel, launch_of, warp_specialize
 import tilelang.language as T
 from tilelang.ir.printer import to_text
 from tilelang.ir.specialization import Specialization
-from tilelang.ir.stmt import Alloc, CallStmt, If
+from tilelang.ir.stmt import Alloc, If
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import walk
+from tilelang.targets.nvidia.schedule import schedule_of
 from tilelang.transforms.specialize_symbols import specialize
 
 
@@ -42,12 +43,12 @@ for turn in T.serial((4 - block + 3) // 4):
     for k in T.serial(4):
         version = (turn * 4 + k) % 3
         phase = (turn * 4 + k) // 3 % 2
-        mbarrier_wait(A_s_empty[version:version + 1], 1 - phase)
-        mbarrier_arrive_expect_tx(A_s_full[version:version + 1], 32768)
+        pipeline A_s: acquire(version, phase)
         T.copy(A[by * 128:by * 128 + 128, k * 64:k * 64 + 64], A_s[version, :, :], barrier=A_s_full[version:version + 1])
         T.copy(B[k * 64:k * 64 + 64, bx * 128:bx * 128 + 128], B_s[version, :, :], barrier=A_s_full[version:version + 1])
+        pipeline A_s: commit(version)
 """
-    assert expected.splitlines() == text(gemm_kernel(256, 256, 256), "if elected", **PERSISTENT)
+    assert expected.splitlines() == text(gemm_kernel(256, 256, 256), "# one thread", **PERSISTENT)
 
 
 def test_consumers_compute_and_release_stages():
@@ -62,10 +63,9 @@ for turn in T.serial((4 - block + 3) // 4):
     for k in T.serial(4):
         version = (turn * 4 + k) % 3
         phase = (turn * 4 + k) // 3 % 2
-        mbarrier_wait(A_s_full[version:version + 1], phase)
+        pipeline A_s: wait(version, phase)
         T.gemm(A_s[version, :, :], B_s[version, :, :], C_l, clear_accum=k == 0)  # gemm.wgmma
-        if thread % 128 == 0:
-            mbarrier_arrive(A_s_empty[version:version + 1])
+        pipeline A_s: release(version)
     tma_store_wait_read_0()
     T.copy(C_l, C_l_staging)
     T.copy(C_l_staging, C[by * 128:by * 128 + 128, bx * 128:bx * 128 + 128], is_async=True)
@@ -94,10 +94,9 @@ def test_producers_give_registers_away_where_consumers_need_them():
     launch = launch_of(warp_specialize(gemm_kernel(512, 384, 512, 256, 192)))
     assert (384, 1, 1) == launch.threads
     assert 1 == launch.hints.min_blocks_per_sm
-    calls = [s.routine.name for s in walk(launch.body) if isinstance(s, CallStmt)]
-    assert {"set_max_registers_dec_24", "set_max_registers_inc_240"} <= set(calls)
+    assert (240, 24) == schedule_of(launch).registers
     groups = [(s.group.first, s.group.count) for s in walk(launch.body) if isinstance(s, If) and s.group]
-    assert [(256, 128), (256, 32), (256, 1), (0, 256)] == groups
+    assert [(256, 128), (256, 1), (0, 256)] == groups
 
 
 def test_trip_counts_that_differ_between_tiles_are_counted_by_both_partitions():
@@ -145,18 +144,13 @@ def test_switched_off_nothing_changes(key):
     assert (128, 1, 1) == launch.threads
 
 
-def test_blocks_of_a_cluster_synchronize_at_their_beginning_and_end():
+def test_blocks_that_share_tiles_release_them_to_each_other():
     alone = to_text(warp_specialize(gemm_kernel(256, 256, 256), persistent=False))
-    assert "cluster" not in alone and 1 == alone.count("sync_threads()")
-    lines = [line.strip() for line in to_text(warp_specialize(gemm_kernel(256, 256, 256, cluster=2), stages=2)).splitlines()]
-    meetings = [n for n, line in enumerate(lines) if line == "cluster_arrive_relaxed()"]
-    assert ["cluster_wait()"] * 2 == [lines[n + 1] for n in meetings]
-    assert "sync_threads()" not in lines
-    assert "fence_proxy_async()" == lines[meetings[0] - 1] and len(lines) == meetings[1] + 2
-
-
-def test_blocks_without_remote_arrivals_do_not_synchronize_the_cluster():
+    assert "shared by" not in alone and "release to blocks" not in alone
+    shared = to_text(warp_specialize(gemm_kernel(256, 256, 256, cluster=2), stages=2))
+    assert "threads 256 to 287 copy 32768 bytes; threads 0 to 255 read by matrix units only; shared by 2 blocks" in shared
+    assert "pipeline A_s: release to blocks (bx % 2, (bx % 2 + 1) % 2)" in shared
     once = to_text(warp_specialize(gemm_kernel(256, 256, 128, cluster=2), stages=2))  # no version is loaded twice
-    assert 1 == once.count("cluster_wait()") and "mbarrier_arrive_remote" not in once
+    assert "shared by 2 blocks" in once and "release" not in once
     apart = to_text(warp_specialize(gemm_kernel(512, 256, 128, bm=64, bk=32, cluster=(1, 8)), stages=2))
-    assert "cluster_wait()" not in apart and "# cluster (1, 8, 1)" in apart
+    assert "shared by" not in apart and "# cluster (1, 8, 1)" in apart

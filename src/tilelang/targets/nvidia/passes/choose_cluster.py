@@ -23,9 +23,9 @@ from tilelang.ir.stmt import Launch
 from tilelang.lowering.alignment import is_multiple, strides
 from tilelang.ops.copy import Copy
 from tilelang.schedule.load_groups import LoadGroup
+from tilelang.schedule.multicast import multicast_axes
 from tilelang.targets.machine import SECTOR_BYTES, Machine
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities
-from tilelang.targets.nvidia.passes.warp_specialization.multicast import multicast_axes
 from tilelang.targets.nvidia.schedule import Schedule
 
 Extents = tuple[int, int, int]  # blocks along the dimensions of the grid

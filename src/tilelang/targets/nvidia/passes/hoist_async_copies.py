@@ -15,6 +15,7 @@ from tilelang.analysis.accesses import accesses
 from tilelang.analysis.thread_accesses import transfers_ownership
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Var
+from tilelang.ir.pipeline import Acquire, OrderWait, Wait
 from tilelang.ir.sequences import with_statements
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, If, ParallelLoop, Seq, Stmt, Store, TileOp
 from tilelang.ir.visit import Rewriter, expressions, loads_of, walk, walk_expr
@@ -129,6 +130,8 @@ def _is_async_copy_or_wait(stmt: Stmt) -> bool:
     match stmt:
         case CallStmt(routine=routine):
             return routine in _WAITS
+        case Acquire() | Wait() | OrderWait():
+            return True
         case If(then_body=then_body, else_body=None, group=None):
             return _is_async_copy_or_wait(then_body)
         case Seq(body=body):

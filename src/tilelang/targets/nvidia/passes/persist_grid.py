@@ -19,7 +19,7 @@ from tilelang.ir.stmt import For, ForKind, Launch, Seq
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.passes.tile.rasterize_grid import Names, bound, in_panels, smallest
-from tilelang.targets.nvidia.passes.warp_specialization.multicast import position_of
+from tilelang.schedule.multicast import position_of
 from tilelang.targets.nvidia.schedule import Schedule, TileOrder, schedule_of
 
 # A tile of wgmma has at least 64 rows and 8 columns, so that no memory holds the results of more tiles. Symbolic grids

@@ -1,13 +1,13 @@
-"""Specializes the warps of a block: a producer warp loads tiles by TMA, consumer warpgroups compute.
+"""Specializes the warps of a block: a producer loads tiles by the copy engine, groups of consumers compute.
 
-Takes a tile-level function after `choose_schedule` and `persist_grid`. A launch with a schedule becomes a
-producer and consumers that synchronize only through the full and empty barriers of their pipelines, across loops and
-across the tiles of a persistent block. Invariant: each partition runs its part in program order, so that neither waits
+Takes a tile-level function after `choose_schedule` and `persist_grid`. A launch with a schedule becomes a producer and
+consumers that synchronize only through pipelines, across loops and across the tiles of a persistent block;
+`lower_pipelines` writes their barriers. Invariant: each partition runs its part in program order, so that neither waits
 for what comes later; and the program computes the same.
 
-    initialize the barriers of all pipelines by one thread; fence; __syncthreads
-    producer, one thread:   for each fill: wait until the stage is empty; announce the bytes; copies
-    consumers:              ...; wait until the stage is full; readers; ...; arrive at its empty barrier; ...
+    initialize all pipelines
+    producer, one thread:   for each fill: acquire; copies; commit
+    consumers:              ...; wait; readers; ...; release; ...
 """
 
 from __future__ import annotations
@@ -17,31 +17,30 @@ from collections.abc import Iterable, Sequence
 
 from tilelang.analysis.uniform_scalars import UniformScalars
 from tilelang.arith.domain import Domain, of_function
-from tilelang.dtypes import BOOL, INT32
+from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import Expr, Var, const
+from tilelang.ir.expr import Expr, Var
 from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.pipeline import InitPipelines
 from tilelang.ir.sequences import statements_of
-from tilelang.ir.stmt import Alloc, CallStmt, For, Group, If, Launch, Seq, Stmt
+from tilelang.ir.stmt import Alloc, For, Group, If, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk, without
 from tilelang.lowering.lowering import Lowerings
 from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.properties import Property
-from tilelang.schedule.computed_tiles import (
-    VERSIONS,
-    doubled_tiles,
-)
+from tilelang.schedule.alternate_tiles import AlternateTiles, alternate_tiles
+from tilelang.schedule.computed_tiles import VERSIONS, doubled_tiles
 from tilelang.schedule.consumer_loops import asynchronous_gemms, consumer_body
+from tilelang.schedule.issue_order import issue_order
 from tilelang.schedule.load_groups import flatten_sequences
 from tilelang.schedule.modulo import ModuloSchedule
-from tilelang.targets.gpu.isa.sync import SYNC_THREADS
-from tilelang.targets.gpu.isa.warp import ELECT
-from tilelang.targets.nvidia.isa.cluster import CLUSTER_ARRIVE_RELAXED, CLUSTER_WAIT
-from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC
-from tilelang.targets.nvidia.isa.mbarrier import FENCE_MBARRIER_INIT, MBARRIER_INIT
-from tilelang.targets.nvidia.isa.registers import set_max_registers
+from tilelang.schedule.multicast import cluster_blocks
+from tilelang.schedule.partitions import consumer, producer
+from tilelang.schedule.pipeline_buffers import PipelineBuffer, pipeline_buffer
+from tilelang.schedule.software_pipeline import SoftwarePipeline, carries
+from tilelang.schedule.tile_scheduler import TileScheduler, tile_scheduler
 from tilelang.targets.nvidia.machines import WARP_SIZE
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities, target_capabilities
 from tilelang.targets.nvidia.passes.warp_specialization.epilogue import (
@@ -50,23 +49,10 @@ from tilelang.targets.nvidia.passes.warp_specialization.epilogue import (
     split_into_parts,
     store_wait,
 )
-from tilelang.targets.nvidia.passes.warp_specialization.issue_order import IssueOrder
-from tilelang.targets.nvidia.passes.warp_specialization.multicast import cluster_blocks
-from tilelang.targets.nvidia.passes.warp_specialization.partitions import consumer, producer
-from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import OrderBarrier, order_barriers
-from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import (
-    ALL_LANES,
-    PipelineBuffer,
-    pipeline_buffer,
-)
-from tilelang.targets.nvidia.passes.warp_specialization.software_pipeline import SoftwarePipeline, carries
-from tilelang.targets.nvidia.passes.warp_specialization.tile_scheduler import TileScheduler, tile_scheduler
-from tilelang.targets.nvidia.schedule import Schedule, schedule_of
+from tilelang.targets.nvidia.passes.warp_specialization.rotation import with_rotation
+from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule, schedule_of
 from tilelang.transforms.fuse_clears import fuse_clears
 from tilelang.transforms.split_masks import has_masks
-
-# A barrier of all threads of a cluster, without memory ordering: fences stand before it where that is needed
-_CLUSTER_SYNC = (CallStmt(CLUSTER_ARRIVE_RELAXED, ()), CallStmt(CLUSTER_WAIT, ()))
 
 
 def specialize_warps(lowerings: Lowerings) -> Pass:
@@ -122,30 +108,41 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
     stage = StageEpilogue(stores, int(schedule.persistent), pipelined)
     if stores:
         launch = dataclasses.replace(launch, body=stage.visit(launch.body) or Seq((), loc=launch.loc))
-    cluster, tile_threads = cluster_blocks(launch, schedule), schedule.tile_threads
+    cluster = cluster_blocks(launch, schedule.cluster, persistent=schedule.persistent)
+    partitions = Group(schedule.consumer_threads, schedule.producer_threads), Group(0, schedule.consumer_threads)
+    multicast, tile_threads = dict(schedule.multicast), schedule.tile_threads
     pipelines = [
-        pipeline_buffer(group, schedule, cluster, wgmma_only=capabilities.only_read_by_wgmma(group, tile_threads))
+        pipeline_buffer(
+            group,
+            schedule.stages if group.pipelined else schedule.outer_stages,
+            partitions,
+            tile_threads,
+            only_mma_reads=capabilities.only_read_by_wgmma(group, tile_threads),
+            multicast=multicast,
+            cluster=cluster,
+        )
         for group in capabilities.load_groups(launch).found
     ]
-    orders: tuple[OrderBarrier, ...] = _order_barriers(launch) if schedule.ping_pong else ()
+    groups: tuple[AlternateTiles, ...] = _alternate_tiles(launch) if schedule.ping_pong else ()
     domain = domain.with_extents(launch.block_vars, launch.grid)
     is_uniform = UniformScalars(launch).is_uniform
     software_pipelines = [
-        dataclasses.replace(each, masks=has_masks(each.loop, domain, is_uniform))
+        with_rotation(each, masks=has_masks(each.loop, domain, is_uniform))
         for each in _software_pipelines(pipelined, schedule, pipelines, stage, capabilities, thread)
     ]
     if schedule.mma_in_flight:
         software_pipelines += _carrying_loops(loops, pipelines)
     computed = {old: new for each in software_pipelines for old, new in each.computed.items()}
-    scheduler = tile_scheduler(launch, schedule)
+    tiles = None if schedule.tile_order is None else schedule.tile_order.tiles
+    scheduler = None if tiles is None else tile_scheduler(launch, tiles, partitions, WARP_SIZE)
     programs = [
-        _consumer_program(launch, pipelines, software_pipelines, stores, order, scheduler, thread)
-        for order in orders or (None,)
+        _consumer_program(launch, pipelines, software_pipelines, stores, group, scheduler)
+        for group in groups or (None,)
     ]
     body = Seq(
         (
             *views,
-            *_barriers(pipelines, orders, cluster_sums, scheduler, schedule, thread),
+            *_barriers(pipelines, groups, software_pipelines, cluster_sums, scheduler),
             *(Alloc(tile, loc=tile.loc) for each in pipelines for tile in each.tiles.values()),
             *(Alloc(each.parts.buffer, loc=each.loc) for each in cluster_sums),
             *(Alloc(tile, loc=tile.loc) for tile in computed.values()),
@@ -154,8 +151,6 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
                 _consumer_branch(program, schedule, number, thread)
                 for number, program in enumerate(programs)
             ),
-            # a block must not end while others still signal its barriers; a cluster sum waits by itself
-            *(_CLUSTER_SYNC if any(each.signals_cluster for each in pipelines) else ()),
         ),
         loc=launch.body.loc,
     )
@@ -186,7 +181,7 @@ def _software_pipelines(
 ) -> list[SoftwarePipeline]:
     """The loops of consumers that the schedule pipelines."""
     software_pipelines = []
-    order = IssueOrder(schedule.consumers, thread) if schedule.ordered_issue else None
+    order = issue_order(schedule.consumers, WARPGROUP_THREADS, thread) if schedule.ordered_issue else None
     schedules, speculations = dict(schedule.loops), dict(schedule.speculations)
     for loop in loops:
         mine = tuple(each for each in pipelines if each.load_group.parent is loop.body)
@@ -223,55 +218,37 @@ def _without_allocs(launch: Launch, buffers: set[Buffer]) -> Launch:
     return dataclasses.replace(launch, body=Seq(kept, loc=launch.body.loc))
 
 
-def _order_barriers(launch: Launch) -> tuple[OrderBarrier, ...]:
-    """The order barriers of ping-pong warpgroups in a persistent block."""
+def _alternate_tiles(launch: Launch) -> tuple[AlternateTiles, ...]:
+    """The two warpgroups of a persistent block that compute alternate tiles."""
     (tiles,) = statements_of(launch.body)
     if not isinstance(tiles, For):
         raise CompilerBug("specialize_warps: ping-pong without a loop over tiles")
-    return order_barriers(tiles)
+    return alternate_tiles(tiles, WARPGROUP_THREADS)
 
 
 def _barriers(
     pipelines: Sequence[PipelineBuffer],
-    orders: Sequence[OrderBarrier],
+    groups: Sequence[AlternateTiles],
+    software_pipelines: Sequence[SoftwarePipeline],
     cluster_sums: Sequence[ClusterSum],
     scheduler: TileScheduler | None,
-    schedule: Schedule,
-    thread: Expr,
 ) -> list[Stmt]:
-    """Allocates and initializes the barriers, visible to all threads, the async proxy and other blocks."""
-    allocated = [barriers for each in pipelines for barriers in (each.full, each.empty) if barriers is not None]
-    inits = [init for each in pipelines for init in each.barrier_inits(schedule)]
-    for order in orders[:1]:
-        allocated.append(order.barriers)
-        inits += order.barrier_inits()
-    for each_sum in cluster_sums:
-        allocated.append(each_sum.barrier.buffer)
-        inits.append(CallStmt(MBARRIER_INIT, (each_sum.barrier, const(1, INT32))))
-    if scheduler is not None:
-        allocated += [scheduler.full, scheduler.empty, scheduler.slots]
-        inits += scheduler.barrier_inits()
-    fences = [CallStmt(FENCE_MBARRIER_INIT, ()), CallStmt(FENCE_PROXY_ASYNC, ())]
-    return [
-        *(Alloc(barriers) for barriers in allocated),
-        If(thread == 0, Seq((*inits, *fences))),
-        *(_CLUSTER_SYNC if cluster_sums or any(each.senders for each in pipelines) else (CallStmt(SYNC_THREADS, ()),)),
-    ]
+    """Allocates and initializes what synchronizes the partitions."""
+    found = [each.pipeline for each in pipelines]
+    found += [] if scheduler is None else [scheduler.pipeline]
+    orders = {group.order: None for group in groups}
+    orders |= {each.order.order: None for each in software_pipelines if each.order is not None}
+    init = InitPipelines(tuple(found), tuple(orders), tuple(each.barrier for each in cluster_sums))
+    allocated = (*init.barriers, *(() if scheduler is None else (scheduler.slots,)))
+    return [*map(Alloc, allocated), init]
 
 
 def _producer_branch(body: Stmt, schedule: Schedule, thread: Expr) -> Stmt:
     """The branch of the producer's threads, of which one issues the copies."""
     first, count = schedule.consumer_threads, schedule.producer_threads
-    elected = Var("elected", BOOL)
-    issue = If(elected, body, group=Group(first, 1, collective=True, among=WARP_SIZE))
-    inner: tuple[Stmt, ...] = (CallStmt(ELECT, (ALL_LANES,), result=elected), issue)
-    if count > WARP_SIZE:
-        warp = Group(first, WARP_SIZE, collective=True)
-        inner = (If(warp.condition(thread), Seq(inner), group=warp),)
-    if schedule.registers is not None:
-        inner = (CallStmt(set_max_registers(schedule.registers[1], False), ()), *inner)
+    issue = If(thread == first, body, group=Group(first, 1, collective=True, among=WARP_SIZE))
     group = Group(first, count, collective=True)
-    return If(group.condition(thread), Seq(inner), group=group)
+    return If(group.condition(thread), issue, group=group)
 
 
 def _consumer_program(
@@ -279,26 +256,23 @@ def _consumer_program(
     pipelines: Sequence[PipelineBuffer],
     software_pipelines: Sequence[SoftwarePipeline],
     stores: Sequence[EpilogueStore],
-    order: OrderBarrier | None,
+    group: AlternateTiles | None,
     scheduler: TileScheduler | None,
-    thread: Expr,
 ) -> Stmt:
     """The program of consumers, with the staging tiles of the epilogue."""
     issue_orders = [each.order for each in software_pipelines[:1] if each.order is not None]
     body = [
         *(Alloc(store.staging, loc=store.copy.loc) for store in stores),
         *(stmt for each in issue_orders for stmt in each.begin()),
-        consumer(launch.body, pipelines, thread, order, software_pipelines, scheduler),
+        consumer(launch.body, pipelines, group, software_pipelines, scheduler),
         *(stmt for each in issue_orders for stmt in each.end()),
         *(store_wait(store.copy) for store in stores[-1:]),
     ]
     program = Seq(tuple(body), loc=launch.body.loc)
-    return program if order is None else order.warpgroup_program(program)
+    return program if group is None else group.group_program(program)
 
 
 def _consumer_branch(program: Stmt, schedule: Schedule, number: int, thread: Expr) -> Stmt:
     """The branch of a group of consumers, in which threads are numbered from 0."""
     group = Group(number * schedule.tile_threads, schedule.tile_threads, collective=True)
-    if schedule.registers is not None:
-        program = Seq((CallStmt(set_max_registers(schedule.registers[0], True), ()), program), loc=program.loc)
     return If(group.condition(thread), program, group=group)

@@ -56,15 +56,15 @@ from tilelang.schedule.modulo import (
     modulo_schedule,
 )
 from tilelang.schedule.override_errors import impossible_placement, statement_at, wrong_number_of_loops
+from tilelang.schedule.software_pipeline import MAX_STAGES, Speculation
 from tilelang.targets.nvidia.passes.costs import gemm_work, thread_work, with_exchange
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import (
     TargetCapabilities,
     divides_columns,
 )
 from tilelang.targets.nvidia.passes.warp_specialization.register_budget import registers_for_tiles, tile_registers
-from tilelang.targets.nvidia.passes.warp_specialization.software_pipeline import MAX_STAGES
 from tilelang.targets.nvidia.passes.warp_specialization.speculative_softmax import SpeculativeLoop, with_speculation
-from tilelang.targets.nvidia.schedule import MAX_VOTING_WARPGROUPS, WARPGROUP_THREADS, Schedule, Speculation
+from tilelang.targets.nvidia.schedule import MAX_VOTING_WARPGROUPS, WARPGROUP_THREADS, Schedule
 from tilelang.transforms.split_masks import has_masks, without_masks
 
 # Versions of tiles that both stages of a loop read, and so hold for two iterations: with fewer, no load overlaps gemms.

@@ -2,10 +2,18 @@
 
 Takes the body of a loop and its schedule in two stages; gives the parts of an iteration. Invariant: in the order of the
 schedule, the parts follow one another, and between the last and the first of them gemms of stage 1 alone are in flight.
+
+What stands once in a rotated loop stands twice in one with a prologue: NVRTC takes a fifth to a quarter less time. The
+branch of a rotated loop also keeps ptxas from moving exponentials behind the issue of the next gemm. Loops of which
+`split_masked_loops` makes several are rotated only where warpgroups issue in order, those without a next iteration wait
+for their turn all the same, and compilers do not know that iterations without masks have one: in tiles of 128x128,
+causal attention was 0.2 to 0.8 % slower on an H200 with two warpgroups that issue as they come, and 1.5 % faster with
+three in tiles of 192x80.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Container, Sequence
 
 from tilelang.analysis.accesses import accesses
@@ -13,10 +21,10 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import int_const
 from tilelang.ir.stmt import Stmt
 from tilelang.ops.gemm import Gemm
-from tilelang.records import record
 from tilelang.schedule.in_flight import InFlight, is_fenceable_fragment
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.modulo import ModuloSchedule
+from tilelang.schedule.software_pipeline import Rotation, SoftwarePipeline
 from tilelang.targets.nvidia.isa.matrix_descriptor import STEP_BYTES
 from tilelang.targets.nvidia.passes.costs import gemm_work, thread_work
 
@@ -30,19 +38,19 @@ _MOST_WGMMAS_AHEAD = 8
 _MOST_THREAD_WORK_IN_ORDER = 1.25
 
 
-@record(slots=True, eq=False)
-class Rotation:
-    """The statements of an iteration of a pipelined loop, in the order in which they run.
+def with_rotation(pipeline: SoftwarePipeline, *, masks: bool) -> SoftwarePipeline:
+    """A pipelined loop with the parts of an iteration if it is to be rotated.
 
-    Attributes:
-        ahead: Those of stage 0 that come first.
-        behind: Those of stage 1.
-        alone: The others of stage 0, with which the rotated loop begins.
+    Args:
+        pipeline: The loop.
+        masks: Whether iterations that mask no element are to run without masks, in a loop of their own.
     """
-
-    ahead: Sequence[int]
-    behind: Sequence[int]
-    alone: Sequence[int]
+    in_order = pipeline.order is not None
+    if pipeline.schedule.stages == 1 or masks and not in_order or pipeline.speculation is not None:
+        return pipeline  # the prologue of a rotated loop has no step of a softmax
+    body, computed = pipeline.body, pipeline.computed
+    parts = rotation(body, pipeline.schedule, pipeline.asynchronous, computed, in_order=in_order)
+    return dataclasses.replace(pipeline, rotation=parts)
 
 
 def rotation(

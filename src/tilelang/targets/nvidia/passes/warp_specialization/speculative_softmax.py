@@ -46,8 +46,8 @@ from tilelang.ops.gemm_wait import GemmWait
 from tilelang.ops.online_softmax import OnlineSoftmax
 from tilelang.ops.reduce import Reduce
 from tilelang.records import record
+from tilelang.schedule.software_pipeline import Speculation
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import divides_columns
-from tilelang.targets.nvidia.schedule import Speculation
 
 # Which lanes hold a row of an accumulator: lane l of 4 has columns 2 l and 2 l + 1 of each 8.
 # Source: PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16", accumulator D

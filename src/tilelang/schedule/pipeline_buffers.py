@@ -1,15 +1,10 @@
-"""Pipelines between producer and consumers: multi-buffered tiles with full and empty barriers for each stage.
+"""Pipelines between producer and consumers: load groups with stages in shared memory, and the states of partitions.
 
-Takes load groups and a schedule, gives `PipelineBuffer`s; for each partition, its `PipelineState`s. Invariant: both
-partitions count the fills of a pipeline in the same way, so that index and phase of a fill are the same for both.
+Takes load groups and numbers of stages, gives `PipelineBuffer`s; for each partition, its `PipelineState`s. Invariant:
+both partitions count the fills of a pipeline in the same way, so that index and phase of a fill are the same for both.
+Producers begin with the phase before the first, which counts as complete.
 
-A full barrier counts one arrival, which announces the bytes, and the bytes. An empty barrier counts the arrivals of
-readers: one for each warpgroup if only wgmma reads the tiles, since that completes for all four warps at once,
-otherwise one for each warp after a barrier of its lanes, since arrivals of lanes would follow one another. Producers
-begin with the phase before the first, which counts as complete.
-
-Where blocks of a cluster load by multicast, readers arrive at the empty barriers of all blocks that write to their
-tiles: a barrier then counts the readers in all blocks that its own block writes to.
+Where blocks of a cluster load by multicast, readers release stages to all blocks that write to their tiles.
 """
 
 from __future__ import annotations
@@ -19,93 +14,110 @@ from collections.abc import Callable, Mapping, Sequence
 from tilelang.dtypes import INT32, SCALARS
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, Var, binary, const, int_const, select
+from tilelang.ir.pipeline import Acquire, Commit, Pipeline, Release, Wait
 from tilelang.ir.scalar import BinaryOp
-from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, If, Stmt, Store
+from tilelang.ir.stmt import Alloc, Bind, For, Group, Stmt, Store
 from tilelang.records import record
 from tilelang.schedule.iteration import iteration_number, trip_count
 from tilelang.schedule.load_groups import LoadGroup
-from tilelang.targets.gpu.isa.sync import SYNC_WARP
-from tilelang.targets.nvidia.isa.cluster import mbarrier_arrive_remote
-from tilelang.targets.nvidia.isa.mbarrier import (
-    MBARRIER_ARRIVE,
-    MBARRIER_ARRIVE_EXPECT_TX,
-    MBARRIER_INIT,
-    MBARRIER_WAIT,
-)
-from tilelang.targets.nvidia.machines import WARP_SIZE
-from tilelang.targets.nvidia.passes.warp_specialization.multicast import ClusterBlocks
-from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule
+from tilelang.schedule.multicast import ClusterBlocks
 from tilelang.transforms.versions import versioned
 
-_OPAQUE = SCALARS["uint64"]  # an object of 64 bits. Source: PTX ISA, "mbarrier", "Contents"
+_OPAQUE = SCALARS["uint64"]  # what a barrier is in memory
 _ZERO, _ONE = const(0, INT32), const(1, INT32)
-ALL_LANES = const(2**WARP_SIZE - 1, SCALARS["uint32"])
 
 
 @record(slots=True, eq=False)
 class PipelineBuffer:
-    """A load group with its stages in shared memory.
+    """A load group with its pipeline.
 
     Attributes:
         load_group: The copies.
-        versions: The number of stages.
+        pipeline: The pipeline that they fill.
         tiles: For each tile, the buffer with all its stages; the tile itself where there is one stage.
-        full: One full barrier for each stage.
-        empty: One empty barrier for each stage; None where no stage is filled twice.
-        wgmma_only: Whether only wgmma reads the tiles.
         multicast: The tiles that are loaded by multicast, and the dimensions of the grid along which their blocks lie.
         senders: The ranks in the cluster of the blocks that load for this one, itself first; empty where no other does.
-        sender: In the consumers' program, the block at whose empty barrier a thread arrives.
     """
 
     load_group: LoadGroup
-    versions: int
+    pipeline: Pipeline
     tiles: Mapping[Buffer, Buffer]
-    full: Buffer
-    empty: Buffer | None
-    wgmma_only: bool
     multicast: Mapping[Buffer, tuple[int, ...]]
     senders: tuple[Expr, ...]
-    sender: Var
+
+    @property
+    def versions(self) -> int:
+        """The number of stages."""
+        return self.pipeline.stages
 
     @property
     def signals_cluster(self) -> bool:
-        """Whether consumers signal barriers of other blocks."""
-        return self.empty is not None and bool(self.senders)
+        """Whether consumers release stages to other blocks."""
+        return self.pipeline.empty is not None and bool(self.senders)
 
-    def barrier_inits(self, schedule: Schedule) -> list[Stmt]:
-        """Initializes the barriers."""
-        arrivals = schedule.tile_threads // (WARPGROUP_THREADS if self.wgmma_only else WARP_SIZE)
-        arrivals *= len(self.senders) or 1  # as many blocks write to this one as it writes to
-        inits: list[Stmt] = []
-        for barriers, count in ((self.full, 1), (self.empty, arrivals)):
-            if barriers is not None:
-                places = [_at(barriers, const(number, INT32)) for number in range(self.versions)]
-                inits += [CallStmt(MBARRIER_INIT, (barrier, const(count, INT32))) for barrier in places]
-        return inits
+    def acquire(self, state: PipelineState) -> Stmt:
+        """The producer waits until the stage is empty."""
+        return Acquire(self.pipeline, state.index, state.phase)
+
+    def commit(self, state: PipelineState) -> Stmt:
+        """The producer has issued the copies of a stage."""
+        return Commit(self.pipeline, state.index)
+
+    def full_barrier(self, state: PipelineState) -> Region:
+        """The barrier on which the copies of a stage complete."""
+        return Region(self.pipeline.full, (state.index,), (_ONE,))
+
+    def wait(self, state: PipelineState) -> Stmt:
+        """A consumer waits until the stage is full."""
+        return Wait(self.pipeline, state.index, state.phase)
+
+    def release(self, index: Expr) -> list[Stmt]:
+        """Consumers have read the tiles of a stage; nothing where no stage is filled twice."""
+        return [] if self.pipeline.empty is None else [Release(self.pipeline, index)]
 
 
 def pipeline_buffer(
-    load_group: LoadGroup, schedule: Schedule, cluster: ClusterBlocks, *, wgmma_only: bool
+    load_group: LoadGroup,
+    stages: int,
+    partitions: tuple[Group, Group],
+    readers: int,
+    *,
+    only_mma_reads: bool,
+    multicast: Mapping[Buffer, tuple[int, ...]],
+    cluster: ClusterBlocks,
 ) -> PipelineBuffer:
-    """A load group with the number of stages that the schedule gives it."""
-    multicast = {tile: axes for tile, axes in schedule.multicast if tile in load_group.tiles}
-    versions = schedule.stages if load_group.pipelined else schedule.outer_stages
+    """A load group with its pipeline.
+
+    Args:
+        load_group: The copies.
+        stages: The most stages that it may have; it has no more than fills.
+        partitions: The producer and the consumers.
+        readers: How many threads of the consumers read its tiles each time.
+        only_mma_reads: Whether only matrix units do.
+        multicast: Tiles that blocks load by multicast, and the dimensions of the grid along which these blocks lie.
+        cluster: The blocks of the cluster.
+    """
+    multicast = {tile: axes for tile, axes in multicast.items() if tile in load_group.tiles}
     most = load_group.fill_count().maximum
-    versions = versions if most is None else max(1, min(versions, most))
-    name = load_group.tiles[0].name
-    count = (const(versions, INT32),)
-    return PipelineBuffer(
-        load_group,
-        versions,
-        {tile: tile if versions == 1 else versioned(tile, versions) for tile in load_group.tiles},
-        Buffer(f"{name}_full", count, _OPAQUE, Scope.BARRIER),
-        None if most is not None and most <= versions else Buffer(f"{name}_empty", count, _OPAQUE, Scope.BARRIER),
-        wgmma_only,
-        multicast,
-        cluster.senders(multicast.values()),
-        Var("sender", INT32),
+    stages = stages if most is None else max(1, min(stages, most))
+    name, count = load_group.tiles[0].name, (const(stages, INT32),)
+    full = Buffer(f"{name}_full", count, _OPAQUE, Scope.BARRIER)
+    empty = None if most is not None and most <= stages else Buffer(f"{name}_empty", count, _OPAQUE, Scope.BARRIER)
+    tiles = {tile: tile if stages == 1 else versioned(tile, stages) for tile in load_group.tiles}
+    senders = cluster.senders(multicast.values())
+    pipeline = Pipeline(
+        name,
+        tuple(tiles.values()),
+        stages,
+        full,
+        empty,
+        *partitions,
+        readers,
+        bytes=load_group.bytes,
+        only_mma_reads=only_mma_reads,
+        blocks=len(senders) or 1,
     )
+    return PipelineBuffer(load_group, pipeline, tiles, multicast, senders)
 
 
 @record(slots=True)
@@ -185,7 +197,7 @@ class PartitionStates:
         fills = each.load_group.fill_count()
         assert fills.preceding is not None
         number = rename(fills.preceding)
-        if each.empty is None:
+        if each.pipeline.empty is None:
             return _bound_state("version", number, _ZERO)
         if each.versions == 1:
             return _bound_state("phase", _ZERO, number % 2 if self._waits else _ZERO)
@@ -231,40 +243,3 @@ def _bound_state(text: str, version: Expr, phase: Expr) -> PipelineState:
 
 def _scalar(name: str) -> Buffer:
     return Buffer(name, (), INT32, Scope.VAR)
-
-
-def _at(barriers: Buffer, number: Expr) -> Region:
-    return Region(barriers, (number,), (_ONE,))
-
-
-# -- operations of partitions --------------------------------------------------------------------------------------
-def consumer_wait(each: PipelineBuffer, state: PipelineState) -> list[Stmt]:
-    """A consumer waits until the stage is full."""
-    return [CallStmt(MBARRIER_WAIT, (_at(each.full, state.index), state.phase))]
-
-
-def consumer_release(each: PipelineBuffer, index: Expr, thread: Expr) -> list[Stmt]:
-    """Consumers have read the tiles of a stage: they arrive at its empty barrier."""
-    if each.empty is None:
-        return []
-    if each.senders:
-        arrive = CallStmt(mbarrier_arrive_remote(), (_at(each.empty, index), each.sender))
-        return [If(thread % WARPGROUP_THREADS < len(each.senders), arrive)]
-    arrive = CallStmt(MBARRIER_ARRIVE, (_at(each.empty, index),))
-    if each.wgmma_only:
-        return [If(thread % WARPGROUP_THREADS == 0, arrive)]
-    return [CallStmt(SYNC_WARP, (ALL_LANES,)), If(thread % WARP_SIZE == 0, arrive)]
-
-
-def producer_acquire(each: PipelineBuffer, state: PipelineState) -> list[Stmt]:
-    """The producer waits until the stage is empty, and announces the bytes of its copies."""
-    waits: list[Stmt] = []
-    if each.empty is not None:
-        waits.append(CallStmt(MBARRIER_WAIT, (_at(each.empty, state.index), 1 - state.phase)))
-    count = const(each.load_group.bytes, INT32)
-    return [*waits, CallStmt(MBARRIER_ARRIVE_EXPECT_TX, (_at(each.full, state.index), count))]
-
-
-def full_barrier(each: PipelineBuffer, state: PipelineState) -> Region:
-    """The barrier on which the copies of a stage complete."""
-    return _at(each.full, state.index)

@@ -8,14 +8,13 @@ from specialized import launch_of, warp_specialize
 import tilelang
 import tilelang.language as T
 from tilelang.dtypes import INT32
-from tilelang.ir.expr import Var, const
-from tilelang.ir.stmt import CallStmt, For, Seq
+from tilelang.ir.expr import Var
+from tilelang.ir.pipeline import OrderArrive, OrderWait
+from tilelang.ir.stmt import For, Seq
 from tilelang.ir.visit import walk
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.gemm_wait import GemmWait
-from tilelang.targets.nvidia.isa.named_barrier import BAR_ARRIVE, BAR_SYNC
-from tilelang.targets.nvidia.passes.warp_specialization import issue_order
-from tilelang.targets.nvidia.passes.warp_specialization.issue_order import IssueOrder
+from tilelang.schedule.issue_order import IssueOrder, issue_order
 from tilelang.targets.nvidia.schedule import schedule_of
 
 HOPPER = {"kind": "cuda", "arch": "sm_90a"}
@@ -51,7 +50,7 @@ def test_rotated_loops_with_and_without_masks_do_so_too(causal, persistent):
 
 
 def test_the_steps_of_other_warpgroups_are_found_among_statements():
-    order = IssueOrder(3, Var("thread", INT32))
+    order = issue_order(3, 128, Var("thread", INT32))
     wait, arrive = order.wait(), order.arrive()
     assert [wait, arrive] == IssueOrder.steps([wait, Seq(()), arrive, *order.end()])
 
@@ -110,16 +109,15 @@ def test_a_saved_schedule_keeps_the_order():
 def test_others_issue_gemms_as_they_come(rows, configs):
     launch = launch_of(warp_specialize(flash(384, rows), stages=2, **configs))
     assert schedule_of(launch).loops and not schedule_of(launch).ordered_issue
-    assert not any(isinstance(s, CallStmt) and s.routine in (BAR_ARRIVE, BAR_SYNC) for s in walk(launch))
+    assert not any(isinstance(s, OrderWait | OrderArrive) for s in walk(launch))
 
 
 def test_a_warpgroup_waits_before_its_first_gemm_and_arrives_behind_its_last():
     launch = launch_of(warp_specialize(flash(), stages=2))
     (steady,) = [s.body.body for s in walk(launch) if isinstance(s, For) and any(isinstance(i, GemmWait) for i in s.body.body)]
-    kinds = (Gemm, GemmWait)
-    steps = [s for s in steady if isinstance(s, kinds) or isinstance(s, CallStmt) and s.routine in (BAR_ARRIVE, BAR_SYNC)]
-    names = [type(s).__name__ if isinstance(s, kinds) else s.routine.name for s in steps]
-    assert ["bar_sync", "Gemm", "Gemm", "bar_arrive", "GemmWait", "GemmWait"] == names
+    kinds = (Gemm, GemmWait, OrderWait, OrderArrive)
+    names = [type(s).__name__ for s in steady if isinstance(s, kinds)]
+    assert ["OrderWait", "Gemm", "Gemm", "OrderArrive", "GemmWait", "GemmWait"] == names
 
 
 def no_statement(self):
@@ -131,11 +129,11 @@ def no_statements(self):
 
 
 def one_barrier_for_all(self):
-    return CallStmt(BAR_SYNC, (const(1, INT32), issue_order._THREADS))
+    return OrderWait(self.order, 0)
 
 
-def to_itself(self):
-    return CallStmt(BAR_ARRIVE, (1 + self.thread // 128, issue_order._THREADS))
+def to_one_group(self):
+    return OrderArrive(self.order, 0)
 
 
 FAULTS = {
@@ -144,7 +142,7 @@ FAULTS = {
     "no arrival": ("arrive", no_statement),
     "no last wait": ("end", no_statements),
     "waits at the same barrier": ("wait", one_barrier_for_all),
-    "arrives at its own barrier": ("arrive", to_itself),
+    "arrives for one group only": ("arrive", to_one_group),
 }
 
 
@@ -152,12 +150,5 @@ FAULTS = {
 def test_the_simulator_finds_faults(fault, monkeypatch):
     method, replacement = FAULTS[fault]
     monkeypatch.setattr(IssueOrder, method, replacement)
-    with pytest.raises((tilelang.TileLangError, AssertionError)):
-        simulated(flash(192), 192)
-
-
-@pytest.mark.parametrize("threads", [128, 384])
-def test_the_simulator_finds_barriers_of_other_threads(threads, monkeypatch):
-    monkeypatch.setattr(issue_order, "_THREADS", const(threads, INT32))
     with pytest.raises((tilelang.TileLangError, AssertionError)):
         simulated(flash(192), 192)

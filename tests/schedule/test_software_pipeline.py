@@ -16,9 +16,10 @@ from tilelang.ir.visit import walk
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.gemm_wait import GemmWait
 from tilelang.ops.reduce import Reduce
+from tilelang.schedule import software_pipeline
 from tilelang.schedule.modulo import ModuloSchedule
 from tilelang.targets.nvidia.passes import persist_grid
-from tilelang.targets.nvidia.passes.warp_specialization import loop_schedules, software_pipeline
+from tilelang.targets.nvidia.passes.warp_specialization import loop_schedules
 
 HOPPER = {"kind": "cuda", "arch": "sm_90a"}
 
@@ -308,12 +309,6 @@ def test_the_simulator_finds_misplaced_waits_and_releases(fault, which, monkeypa
         return FAULTS[fault](found) if found and of == bool(which) else found
 
     monkeypatch.setattr(software_pipeline._Emission, "_wait", with_fault)
-    with pytest.raises((tilelang.TileLangError, AssertionError)):
-        simulated(attention(256), 256, **{"tl.stages": 2})
-
-
-def test_the_simulator_finds_a_missing_acquire(monkeypatch):
-    monkeypatch.setattr(software_pipeline, "consumer_wait", lambda each, state: [])
     with pytest.raises((tilelang.TileLangError, AssertionError)):
         simulated(attention(256), 256, **{"tl.stages": 2})
 

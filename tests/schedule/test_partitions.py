@@ -4,15 +4,14 @@ from specialized import launch_of
 
 import tilelang.language as T
 from tilelang.dtypes import INT32
-from tilelang.ir.expr import Var, const
+from tilelang.ir.expr import const
 from tilelang.ir.printer import to_text
-from tilelang.ir.stmt import Bind
+from tilelang.ir.stmt import Bind, Group
 from tilelang.ir.visit import walk
 from tilelang.schedule.load_groups import find_load_groups, flatten_sequences
-from tilelang.targets.nvidia.passes.warp_specialization.multicast import ClusterBlocks
-from tilelang.targets.nvidia.passes.warp_specialization.partitions import consumer, producer
-from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import pipeline_buffer
-from tilelang.targets.nvidia.schedule import Schedule
+from tilelang.schedule.multicast import ClusterBlocks
+from tilelang.schedule.partitions import consumer, producer
+from tilelang.schedule.pipeline_buffers import pipeline_buffer
 
 ALONE = ClusterBlocks((1, 1, 1), (const(0, INT32),) * 3)
 
@@ -20,8 +19,19 @@ ALONE = ClusterBlocks((1, 1, 1), (const(0, INT32),) * 3)
 def capabilities(func, stages=2):
     launch = flatten_sequences(launch_of(func))
     body, load_groups = launch.body, find_load_groups(launch, lambda copy: "").found
-    pipelines = [pipeline_buffer(load_group, Schedule(1, stages), ALONE, wgmma_only=False) for load_group in load_groups]
-    return producer(body, pipelines, ALONE), consumer(body, pipelines, Var("thread", INT32, index=True))
+    pipelines = [
+        pipeline_buffer(
+            load_group,
+            stages if load_group.pipelined else 1,
+            (Group(128, 32), Group(0, 128)),
+            128,
+            only_mma_reads=False,
+            multicast={},
+            cluster=ALONE,
+        )
+        for load_group in load_groups
+    ]
+    return producer(body, pipelines, ALONE), consumer(body, pipelines)
 
 
 def paged():
@@ -68,29 +78,15 @@ def test_partitions_share_no_variables():
 
 def test_waits_stand_before_the_first_use_and_releases_behind_the_last():
     lines = [line.strip() for line in to_text(capabilities(paged())[1]).splitlines()]
-    query = lines.index("mbarrier_wait(Q_s_full, 0)")
+    query = lines.index("pipeline Q_s: wait(0, 0)")
     assert lines[query + 1].startswith("for k in T.serial(4)")
-    wait = next(n for n, line in enumerate(lines) if line.startswith("mbarrier_wait(A_s_full"))
+    wait = next(n for n, line in enumerate(lines) if line.startswith("pipeline A_s: wait"))
     assert lines[wait + 1].startswith("T.gemm(Q_s, A_s[")
-    assert lines[wait + 2].startswith("sync_warp(")
-    assert lines[wait + 4].startswith("mbarrier_arrive(A_s_empty")
+    assert lines[wait + 2].startswith("pipeline A_s: release(")
 
 
-def test_the_producer_creates_each_cache_policy_once():
-    @T.prim_func
-    def main(A: T.Tensor((64, 256), "float16"), W: T.Tensor((256, 64), "float16"), C: T.Tensor((64, 64), "float32")):
-        with T.Kernel(1, threads=128):
-            A_s = T.alloc_shared((64, 64), "float16")
-            W_s = T.alloc_shared((64, 64), "float16")
-            C_l = T.alloc_fragment((64, 64), "float32")
-            T.clear(C_l)
-            for k in T.Pipelined(4, num_stages=2):
-                T.copy(A[0, k * 64], A_s, eviction_policy="evict_last")
-                T.copy(W[k * 64, 0], W_s, eviction_policy="evict_first")
-                T.gemm(A_s, W_s, C_l)
-            T.copy(C_l, C)
-
-    lines = [line.strip() for line in to_text(capabilities(main)[0]).splitlines()]
-    assert ["evict_last = l2_policy_evict_last()", "evict_first = l2_policy_evict_first()"] == lines[:2]
-    assert 1 == sum("cache_policy=evict_last" in line for line in lines)
-    assert 1 == sum("cache_policy=evict_first" in line for line in lines)
+def test_copies_stand_between_acquire_and_commit():
+    lines = [line.strip() for line in to_text(capabilities(paged())[0]).splitlines()]
+    acquire = lines.index("pipeline Q_s: acquire(0, 0)")
+    assert lines[acquire + 1].startswith("T.copy(A[0:64, :], Q_s, barrier=Q_s_full)")
+    assert "pipeline Q_s: commit(0)" == lines[acquire + 2]

@@ -12,15 +12,13 @@ from tilelang.dtypes import INT32
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Var
 from tilelang.schedule.load_groups import flatten_sequences
-from tilelang.targets.nvidia.passes.warp_specialization.capabilities import target_capabilities
-from tilelang.targets.nvidia.passes.warp_specialization.multicast import (
+from tilelang.schedule.multicast import (
     ClusterBlocks,
     cluster_blocks,
     multicast_axes,
     position_of,
-    select_by_thread,
 )
-from tilelang.targets.nvidia.schedule import Schedule
+from tilelang.targets.nvidia.passes.warp_specialization.capabilities import target_capabilities
 
 RANK = Var("rank", INT32, index=True)
 EXTENTS = st.sampled_from([(2, 1, 1), (1, 2, 1), (2, 2, 1), (4, 1, 1), (3, 2, 1), (1, 2, 2), (2, 2, 2)])
@@ -65,16 +63,10 @@ def test_senders_are_those_whose_masks_name_the_block_and_the_first_is_itself(ex
 def test_a_block_knows_its_place_from_its_indices():
     launch = launch_of(gemm_kernel(512, 512, 64, cluster=(2, 2)))
     bx, by = launch.block_vars
-    x, y, z = cluster_blocks(launch, Schedule(1, 2, cluster=(2, 2, 1))).position
+    x, y, z = cluster_blocks(launch, (2, 2, 1), persistent=False).position
     assert [1, 0, 0] == [int(evaluate(e, {bx: 3, by: 2})) for e in (x, y, z)]
-    x, y, z = cluster_blocks(launch, Schedule(1, 2, persistent=True, cluster=(2, 2, 1))).position
+    x, y, z = cluster_blocks(launch, (2, 2, 1), persistent=True).position
     assert [1, 1, 0] == [int(evaluate(e, {bx: 7})) for e in (x, y, z)]
-
-
-def test_threads_of_a_warpgroup_have_a_number_each():
-    thread, numbers = Var("thread", INT32), (RANK, (RANK + 1) % 3, (RANK + 2) % 3)
-    chosen = select_by_thread(numbers, thread)
-    assert [2, 0, 1] == [int(evaluate(chosen, {thread: 128 + lane, RANK: 2})) for lane in range(3)]
 
 
 def axes_of(func):

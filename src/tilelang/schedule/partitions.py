@@ -10,28 +10,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence, Set
 
-from tilelang.dtypes import SCALARS
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, Var
+from tilelang.ir.pipeline import ReleaseTo
 from tilelang.ir.sequences import with_location
-from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Seq, Stmt, While
+from tilelang.ir.stmt import Alloc, Bind, For, ForKind, If, Seq, Stmt, While
 from tilelang.ir.visit import Rewriter, substitute, substitute_stmt, walk, without_unused_bindings
 from tilelang.ops.copy import Copy
+from tilelang.schedule.alternate_tiles import AlternateTiles
+from tilelang.schedule.multicast import ClusterBlocks
+from tilelang.schedule.pipeline_buffers import PartitionStates, PipelineBuffer, PipelineState
 from tilelang.schedule.single_gemm import only_gemm
-from tilelang.targets.nvidia.isa.cache_policy import NORMAL, l2_policy
-from tilelang.targets.nvidia.passes.warp_specialization.multicast import ClusterBlocks, select_by_thread
-from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import OrderBarrier
-from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import (
-    PartitionStates,
-    PipelineBuffer,
-    PipelineState,
-    consumer_release,
-    consumer_wait,
-    full_barrier,
-    producer_acquire,
-)
-from tilelang.targets.nvidia.passes.warp_specialization.software_pipeline import SoftwarePipeline
-from tilelang.targets.nvidia.passes.warp_specialization.tile_scheduler import TileScheduler
+from tilelang.schedule.software_pipeline import SoftwarePipeline
+from tilelang.schedule.tile_scheduler import TileScheduler
 from tilelang.transforms.versions import OnVersion
 
 
@@ -43,9 +34,8 @@ def producer(
     rewriter = _Producer(pipelines, states, cluster, scheduler)
     program = rewriter.visit(body)
     inner = () if program is None else (program,)
-    policies = [CallStmt(l2_policy(kind), (), result=var) for kind, var in rewriter.policies.items()]
     first = () if scheduler is None else (scheduler.first(),)
-    return without_unused_bindings(Seq((*policies, *states.counters, *first, *inner), loc=body.loc))
+    return without_unused_bindings(Seq((*states.counters, *first, *inner), loc=body.loc))
 
 
 class _Producer:
@@ -65,7 +55,6 @@ class _Producer:
         # the producer's own copies of buffers and variables of the original program
         self._buffers = {old: dataclasses.replace(old) for each in slices for old in each.buffers}
         self._values: dict[Var, Expr] = {}
-        self.policies: dict[str, Var] = {}  # L2 cache policies, each created once
 
     def visit(self, node: Stmt) -> Stmt | None:
         """The part of a statement that the producer executes; None if there is none."""
@@ -132,22 +121,17 @@ class _Producer:
         if copy is copies[0]:
             self._current[each] = self._states.state(each, self._renamed)
             state = self._current[each]
-            statements += [*state.setup, *producer_acquire(each, state)]
+            statements += [*state.setup, each.acquire(state)]
         state = self._current[each]
         moved = substitute_stmt(copy, self._values, self._buffers)
         assert isinstance(moved, Copy)
         moved = _on_versions(moved, each, state)
-        moved = dataclasses.replace(moved, barrier=full_barrier(each, state), cache_policy=self._policy(copy))
+        moved = dataclasses.replace(moved, barrier=each.full_barrier(state))
         axes = each.multicast.get(copy.dst.buffer)
         statements.append(moved if axes is None else self._cluster.multicast_part(moved, axes))
         if copy is copies[-1]:
-            statements += state.advance
+            statements += [each.commit(state), *state.advance]
         return [with_location(s, copy.loc) for s in statements]
-
-    def _policy(self, copy: Copy) -> Var | None:
-        if copy.eviction is None or copy.eviction == NORMAL:
-            return None
-        return self.policies.setdefault(copy.eviction, Var(copy.eviction, SCALARS["uint64"]))
 
 
 def _on_versions(copy: Copy, each: PipelineBuffer, state: PipelineState) -> Copy:
@@ -164,8 +148,7 @@ def _versions(each: PipelineBuffer, state: PipelineState) -> dict[Buffer, tuple[
 def consumer(
     body: Stmt,
     pipelines: Sequence[PipelineBuffer],
-    thread: Expr,
-    order: OrderBarrier | None = None,
+    order: AlternateTiles | None = None,
     software_pipelines: Sequence[SoftwarePipeline] = (),
     scheduler: TileScheduler | None = None,
 ) -> Stmt:
@@ -174,8 +157,7 @@ def consumer(
     Args:
         body: The body of the launch.
         pipelines: The tiles that the producer loads.
-        thread: The index of the executing thread in the block; consumers are the first threads.
-        order: Orders the main loops of ping-pong warpgroups; None without ping-pong.
+        order: One of two groups that compute alternate tiles, whose main loops it orders; None without ping-pong.
         software_pipelines: The loops that are software-pipelined.
         scheduler: Numbers the tiles that a persistent block computes; None if each block computes its own.
     """
@@ -183,7 +165,7 @@ def consumer(
     crossing = [each for program in software_pipelines for each in program.crossing]
     late_states = PartitionStates(crossing, waits=False, among=states)
     computed = {tile for program in software_pipelines for tile in program.computed}
-    rewriter = _Consumer(pipelines, computed, states, late_states, thread)
+    rewriter = _Consumer(pipelines, computed, states, late_states)
     rewriter.software_pipelines = {each.loop: each for each in software_pipelines}
     rewriter.scheduler = scheduler
     loops = [s for s in walk(body) if isinstance(s, For)]
@@ -191,8 +173,8 @@ def consumer(
     rewriter.orders = {loop: order for loop in loops if order is not None and only_gemm(loop, groups) is not None}
     program = rewriter.visit(body) or Seq((), loc=body.loc)
     on_versions = OnVersion(rewriter.versions).visit(program) or Seq((), loc=body.loc)
-    senders = [Bind(each.sender, select_by_thread(each.senders, thread)) for each in pipelines if each.signals_cluster]
-    return Seq((*senders, *states.counters, *late_states.counters, on_versions), loc=body.loc)
+    receivers = [ReleaseTo(each.pipeline, each.senders) for each in pipelines if each.signals_cluster]
+    return Seq((*receivers, *states.counters, *late_states.counters, on_versions), loc=body.loc)
 
 
 class _Consumer(Rewriter):
@@ -202,16 +184,15 @@ class _Consumer(Rewriter):
         computed: Set[Buffer],
         states: PartitionStates,
         late_states: PartitionStates,
-        thread: Expr,
     ) -> None:
-        self._pipelines, self._thread = pipelines, thread
+        self._pipelines = pipelines
         self._states, self._late_states = states, late_states
         self._copies = {copy for each in pipelines for copy in each.load_group.copies}
         self._tiles = {*computed, *(tile for each in pipelines for tile in each.tiles)}  # allocated outside
         self._loops = {each.load_group.loop for each in pipelines}
         self._free_before_epilogue: dict[For, dict[PipelineBuffer, PipelineState]] = {}
         self.versions: dict[Buffer, tuple[Buffer, Expr]] = {}
-        self.orders: dict[For, OrderBarrier] = {}
+        self.orders: dict[For, AlternateTiles] = {}
         self.software_pipelines: dict[For, SoftwarePipeline] = {}
         self.scheduler: TileScheduler | None = None
 
@@ -228,7 +209,6 @@ class _Consumer(Rewriter):
             expanded = self.software_pipelines[node].expand(
                 self._states,
                 self._late_states,
-                self._thread,
                 lambda: [s for each, state in free.items() for s in self._release(each, state)],
                 self.orders.get(node),
             )
@@ -240,7 +220,7 @@ class _Consumer(Rewriter):
             rebuilt = dataclasses.replace(rebuilt, kind=ForKind.SERIAL, pipeline=None)
             if node in self.orders:  # all warps have passed the order barrier, since each gemm waits for all of them
                 order = self.orders[node]
-                ordered = [*order.wait(), rebuilt, *order.arrive(self._thread)]
+                ordered = [order.wait(), rebuilt, order.arrive()]
                 return Seq(tuple(with_location(s, node.loc) for s in ordered), loc=node.loc)
         return rebuilt
 
@@ -252,14 +232,14 @@ class _Consumer(Rewriter):
         body: list[Stmt] = []
         for child in node.body:
             if self.scheduler is not None and isinstance(child, Bind) and child is self.scheduler.number:
-                received = self.scheduler.receive(self.scheduler.loop.var, child.var, self._thread)
+                received = self.scheduler.receive(self.scheduler.loop.var, child.var)
                 body += [with_location(s, child.loc) for s in received]
                 continue
             if child in self._copies or isinstance(child, Alloc) and child.buffer in self._tiles:
                 continue
             for each in mine:
                 if each.load_group.first is child:
-                    statements = [*states[each].setup, *consumer_wait(each, states[each])]
+                    statements = [*states[each].setup, each.wait(states[each])]
                     body += [with_location(s, child.loc) for s in statements]
             done = {each: state for each, state in states.items() if each.load_group.last is child}
             if isinstance(child, For) and child in self.software_pipelines:
@@ -273,5 +253,5 @@ class _Consumer(Rewriter):
 
     def _release(self, each: PipelineBuffer, state: PipelineState) -> list[Stmt]:
         """Releases the stage of a tile behind its last reader, and goes on to the next."""
-        statements = [*consumer_release(each, state.index, self._thread), *state.advance]
+        statements = [*each.release(state.index), *state.advance]
         return [with_location(s, each.load_group.last.loc) for s in statements]

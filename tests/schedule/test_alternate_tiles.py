@@ -7,7 +7,7 @@ from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Alloc, Bind, For, If
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import walk
-from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import order_barriers
+from tilelang.schedule.alternate_tiles import alternate_tiles
 
 WISHES = {"ping_pong": True, "persistent": True}
 
@@ -33,34 +33,32 @@ def test_each_warpgroup_has_every_other_tile_and_names_of_its_own():
         assert len(own[0]) == len(own[1])
 
 
+def shown(program):
+    return [line.strip() for line in to_text(program).splitlines()]
+
+
 def test_one_warpgroup_begins_when_the_other_has_issued_its_gemms():
-    lines = [[line.strip() for line in to_text(program).splitlines()] for program in groups(gemm_kernel(512, 512, 256))]
-    for number, shown in enumerate(lines):
-        wait = next(n for n, line in enumerate(shown) if line.startswith(f"mbarrier_wait(order[{number}"))
-        assert shown[wait + 1].startswith("for k in")
-        arrive = next(n for n, line in enumerate(shown) if line.startswith("mbarrier_arrive(order"))
-        assert f"mbarrier_arrive(order[{1 - number}:{2 - number}])" == shown[arrive]
-        assert "wgmma_wait_0()" == shown[arrive + 1]
+    for number, lines in enumerate(map(shown, groups(gemm_kernel(512, 512, 256)))):
+        wait = next(n for n, line in enumerate(lines) if line.startswith(f"order tiles: wait({number}, "))
+        assert lines[wait + 1].startswith("for k in")
+        arrive = lines.index(f"order tiles: arrive({number})")
+        assert lines[arrive + 1].startswith("wait for gemms(")
 
 
 def test_one_warpgroup_begins_when_the_other_has_completed_its_gemms_of_a_single_stage():
-    func = gemm_kernel(512, 512, 256)
-    lines = [[line.strip() for line in to_text(program).splitlines()] for program in groups(func, stages=1)]
-    for number, shown in enumerate(lines):
-        wait = next(n for n, line in enumerate(shown) if line.startswith(f"mbarrier_wait(order[{number}"))
-        assert shown[wait + 1].startswith("for k in")
-        gemm = next(n for n, line in enumerate(shown) if line.startswith("T.gemm("))
-        assert "wait=1" not in shown[gemm]
-        release = next(n for n, line in enumerate(shown) if line.startswith("mbarrier_arrive(A_s_empty"))
-        arrive = next(n for n, line in enumerate(shown) if line.startswith("mbarrier_arrive(order"))
-        assert wait < gemm < release < arrive
-        assert f"mbarrier_arrive(order[{1 - number}:{2 - number}])" == shown[arrive]
+    for number, lines in enumerate(map(shown, groups(gemm_kernel(512, 512, 256), stages=1))):
+        wait = next(n for n, line in enumerate(lines) if line.startswith(f"order tiles: wait({number}, "))
+        assert lines[wait + 1].startswith("for k in")
+        gemm = next(n for n, line in enumerate(lines) if line.startswith("T.gemm("))
+        assert "wait=1" not in lines[gemm]
+        release = next(n for n, line in enumerate(lines) if line.startswith("pipeline A_s: release"))
+        assert wait < gemm < release < lines.index(f"order tiles: arrive({number})")
 
 
 def test_the_phases_are_those_that_the_other_one_completes():
     first, second = groups(gemm_kernel(512, 512, 256))
     tiles = [next(s for s in walk(program) if isinstance(s, For)) for program in (first, second)]
-    waits = [order.wait()[0].args[1] for order in order_barriers(tiles[0])]
+    waits = [group.wait().phase for group in alternate_tiles(tiles[0], 128)]
     # the first one needs one phase fewer than tiles it has done, the second one as many as it begins
     assert [1, 0, 1, 0] == [evaluate(waits[0], {tiles[0].var: turn}) for turn in (0, 2, 4, 6)]
     assert [0, 1, 0, 1] == [evaluate(waits[1], {tiles[0].var: turn}) for turn in (1, 3, 5, 7)]

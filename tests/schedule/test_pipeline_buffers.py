@@ -12,17 +12,10 @@ from tilelang.dtypes import INT32
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Var, const
 from tilelang.ir.printer import to_text
-from tilelang.ir.stmt import Bind, If, Seq
+from tilelang.ir.stmt import Bind, Group, If, Seq
 from tilelang.schedule.load_groups import find_load_groups, flatten_sequences
-from tilelang.targets.nvidia.passes.warp_specialization.multicast import ClusterBlocks
-from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import (
-    PartitionStates,
-    consumer_release,
-    consumer_wait,
-    pipeline_buffer,
-    producer_acquire,
-)
-from tilelang.targets.nvidia.schedule import Schedule
+from tilelang.schedule.multicast import ClusterBlocks
+from tilelang.schedule.pipeline_buffers import PartitionStates, pipeline_buffer
 
 ZERO = const(0, INT32)
 ALONE = ClusterBlocks((1, 1, 1), (ZERO, ZERO, ZERO))
@@ -33,41 +26,44 @@ def only_ring(trip_count=6):
     return load_group
 
 
-def text(statements):
-    return to_text(Seq(tuple(statements))).strip().splitlines()
+def buffer_of(load_group, stages, *, cluster=ALONE, multicast=()):
+    partitions = Group(256, 32), Group(0, 256)
+    return pipeline_buffer(
+        load_group, stages, partitions, 256, only_mma_reads=True, multicast=dict(multicast), cluster=cluster
+    )
 
 
-def test_a_buffer_with_a_stage_for_each_fill_has_no_empty_barrier():
-    made = pipeline_buffer(only_ring(), Schedule(2, 8), ALONE, wgmma_only=True)
-    assert made.empty is None
+def text(*statements):
+    return to_text(Seq(statements)).strip().splitlines()
+
+
+def test_a_pipeline_with_a_stage_for_each_fill_is_not_released():
+    made = buffer_of(only_ring(), 8)
+    assert made.pipeline.empty is None
     assert 6 == made.versions
     state = PartitionStates([made]).state(made)
-    assert [] == consumer_release(made, state.index, Var("thread", INT32, index=True))
-    assert ["mbarrier_arrive_expect_tx(A_s_full[k:k + 1], 32768)"] == text(producer_acquire(made, state))
-    assert ["mbarrier_wait(A_s_full[k:k + 1], 0)"] == text(consumer_wait(made, state))
+    assert [] == made.release(state.index)
+    assert ["pipeline A_s: acquire(k, 0)", "pipeline A_s: commit(k)"] == text(made.acquire(state), made.commit(state))
+    assert ["pipeline A_s: wait(k, 0)"] == text(made.wait(state))
 
 
 def test_a_group_that_is_never_filled_has_one_stage():
-    made = pipeline_buffer(only_ring(0), Schedule(2, 4), ALONE, wgmma_only=True)
-    assert (1, None) == (made.versions, made.empty)
+    made = buffer_of(only_ring(0), 4)
+    assert (1, None) == (made.versions, made.pipeline.empty)
 
 
-def test_consumers_arrive_as_warpgroups_or_as_warps():
-    schedule, thread = Schedule(2, 4), Var("thread", INT32, index=True)
-    together, alone = (pipeline_buffer(only_ring(), schedule, ALONE, wgmma_only=by) for by in (True, False))
-    counts = [line for line in text(together.barrier_inits(schedule)) if "empty" in line]
-    assert ["mbarrier_init(A_s_empty[0:1], 2)", 4] == [counts[0], len(counts)]
-    assert "mbarrier_init(A_s_empty[3:4], 8)" in text(alone.barrier_inits(schedule))
-    zero = const(0, INT32)
-    assert "if thread % 128 == 0:" == text(consumer_release(together, zero, thread))[0]
-    lines = [line.strip() for line in text(consumer_release(alone, zero, thread))]
-    assert ["sync_warp(T.uint32(4294967295))", "if thread % 32 == 0:", "mbarrier_arrive(A_s_empty[0:1])"] == lines
+def test_a_pipeline_states_what_fills_and_what_reads_it():
+    made = buffer_of(only_ring(), 4)
+    shown = "4 stages of A_s, B_s; threads 256 to 287 copy 32768 bytes; threads 0 to 255 read by matrix units only"
+    assert shown == str(made.pipeline)
+    assert ["A_s_full", "A_s_empty"] == [made.pipeline.full.name, made.pipeline.empty.name]
+    assert ["pipeline A_s: release(0)"] == text(*made.release(ZERO))
 
 
 @given(st.integers(1, 5))
 def test_versions_follow_each_other_and_phases_flip_after_the_last(versions):
     load_group = only_ring(11)
-    made = pipeline_buffer(load_group, Schedule(2, versions), ALONE, wgmma_only=True)
+    made = buffer_of(load_group, versions)
     state = PartitionStates([made]).state(made)
     for use in range(11):
         env = {load_group.loop.var: use}
@@ -83,7 +79,7 @@ def test_states_by_which_nobody_waits_have_no_phase(counted):
     if counted:
         branch = If(load_group.loop.var > 2, load_group.parent)
         load_group = dataclasses.replace(load_group, path=(*load_group.path, branch))
-    made = pipeline_buffer(load_group, Schedule(2, 4), ALONE, wgmma_only=True)
+    made = buffer_of(load_group, 4)
     for waits, names in ((True, ["version", "phase"]), (False, ["version"])):
         states = PartitionStates([made], waits=waits)
         state = states.state(made)
@@ -94,22 +90,21 @@ def test_states_by_which_nobody_waits_have_no_phase(counted):
 
 def test_one_version_is_the_tile_itself():
     load_group = only_ring()
-    made = pipeline_buffer(load_group, Schedule(2, 1), ALONE, wgmma_only=True)
+    made = buffer_of(load_group, 1)
     assert {tile: tile for tile in load_group.tiles} == made.tiles
 
 
-def test_consumers_arrive_at_the_barriers_of_all_blocks_that_load_for_them():
+def test_consumers_release_to_all_blocks_that_load_for_them():
     rank = Var("rank", INT32)
     load_group = only_ring()
-    schedule = Schedule(2, 3, cluster=(4, 1, 1), multicast=((load_group.tiles[0], (0,)),))
-    made = pipeline_buffer(load_group, schedule, ClusterBlocks((4, 1, 1), (rank, ZERO, ZERO)), wgmma_only=True)
-    barrier_inits = to_text(Seq(tuple(made.barrier_inits(schedule))))
-    assert 3 == barrier_inits.count("1)") and 3 == barrier_inits.count(", 8)")
+    made = buffer_of(
+        load_group, 3, cluster=ClusterBlocks((4, 1, 1), (rank, ZERO, ZERO)), multicast=((load_group.tiles[0], (0,)),)
+    )
     assert [0, 1, 2, 3] == sorted(int(evaluate(e, {rank: 2})) for e in made.senders)
-    text = to_text(Seq(tuple(consumer_release(made, ZERO, Var("thread", INT32)))))
-    assert "if thread % 128 < 4:" in text and "mbarrier_arrive_remote(A_s_empty[0:1], sender)" in text
+    assert 4 == made.pipeline.blocks
     assert made.signals_cluster
-    assert not pipeline_buffer(load_group, Schedule(2, 3), ALONE, wgmma_only=True).signals_cluster
+    alone = buffer_of(load_group, 3)
+    assert not alone.signals_cluster and 1 == alone.pipeline.blocks
 
 
 def uneven_loops():
@@ -133,7 +128,7 @@ def uneven_loops():
 @given(st.integers(1, 5))
 def test_fills_before_a_loop_are_counted_behind_it_where_trip_counts_differ(versions):
     (load_group,) = find_load_groups(flatten_sequences(launch_of(uneven_loops())), lambda copy: "").found
-    made = pipeline_buffer(load_group, Schedule(2, versions), ALONE, wgmma_only=True)
+    made = buffer_of(load_group, versions)
     states, (outer, loop) = PartitionStates([made]), load_group.path
     assert ["fills"] == [alloc.buffer.name for alloc in states.counters]
     assert [] == states.after_loop(outer)

@@ -4,10 +4,9 @@ Takes the loop over tiles of `persist_grid`, in which a block computes every n-t
 and consumers do instead of counting, and the kernel that resets the counter. Blocks stay at most a tile apart, so that
 they share what is in L2, and none ends late.
 
-    producer:   number = block; for each iteration: wait until a slot is empty; slot = number; arrive at its full
-                barrier; exit if there is no such tile; take the next number; loads...
-    consumers:  for each iteration: wait until the slot is full; number = slot; arrive at its empty barrier; exit if
-                there is no such tile; ...
+    producer:   number = block; for each iteration: acquire a slot; slot = number; commit; exit if there is no such
+                tile; take the next number; loads...
+    consumers:  for each iteration: wait for the slot; number = slot; release; exit if there is no such tile; ...
 
 Invariant: every tile is computed once, and both partitions of a block see the same numbers.
 """
@@ -18,9 +17,10 @@ import dataclasses
 
 from tilelang.dtypes import INT32, SCALARS
 from tilelang.errors import CompilerBug
-from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, Load, Var, binary, const
 from tilelang.ir.launch import LaunchPlan
+from tilelang.ir.pipeline import Acquire, Commit, Pipeline, Release, Wait
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import (
@@ -31,6 +31,7 @@ from tilelang.ir.stmt import (
     Break,
     CallStmt,
     For,
+    Group,
     If,
     Launch,
     LaunchHints,
@@ -39,15 +40,10 @@ from tilelang.ir.stmt import (
     Store,
 )
 from tilelang.records import record
-from tilelang.targets.gpu.isa.sync import SYNC_WARP
 from tilelang.targets.gpu.isa.warp import shuffle
-from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_ARRIVE, MBARRIER_INIT, MBARRIER_WAIT
-from tilelang.targets.nvidia.machines import WARP_SIZE
-from tilelang.targets.nvidia.schedule import Schedule
 
 _SLOTS = 2  # numbers that the producer is ahead
 _ZERO, _ONE = const(0, INT32), const(1, INT32)
-_ALL_LANES = const(2**WARP_SIZE - 1, SCALARS["uint32"])
 
 
 @record(slots=True, eq=False)
@@ -60,12 +56,11 @@ class TileScheduler:
         tiles: How many tiles there are.
         block: The index of the block.
         blocks: How many blocks there are.
-        consumer_warps: How many warps read each number.
+        warp_size: Threads of a warp.
         counter: How many tiles blocks have taken beyond their first ones.
         next_number: The producer's next number.
         slots: Numbers on their way from the producer to the consumers.
-        full: A barrier for each slot.
-        empty: Another one.
+        pipeline: The pipeline of the slots.
     """
 
     loop: For
@@ -73,18 +68,11 @@ class TileScheduler:
     tiles: int
     block: Expr
     blocks: Expr
-    consumer_warps: int
+    warp_size: int
     counter: Buffer
     next_number: Buffer
     slots: Buffer
-    full: Buffer
-    empty: Buffer
-
-    def barrier_inits(self) -> list[Stmt]:
-        """Initializes the barriers."""
-        counts = ((self.full, 1), (self.empty, self.consumer_warps))
-        places = [(barriers, count, const(slot, INT32)) for barriers, count in counts for slot in range(_SLOTS)]
-        return [CallStmt(MBARRIER_INIT, (_at(barriers, slot), const(count, INT32))) for barriers, count, slot in places]
+    pipeline: Pipeline
 
     def reset(self) -> list[Stmt]:
         """Allocates the counter, and resets it by a kernel of its own."""
@@ -92,7 +80,7 @@ class TileScheduler:
         body = If(thread == 0, Store(self.counter, (_ZERO,), _ZERO))
         block = Var("block", INT32, index=True)
         plan = LaunchPlan(generated=True)
-        kernel = Launch((block,), (_ONE,), (WARP_SIZE, 1, 1), Seq((body,)), LaunchHints(), thread, plan)
+        kernel = Launch((block,), (_ONE,), (self.warp_size, 1, 1), Seq((body,)), LaunchHints(), thread, plan)
         return [Alloc(self.counter), dataclasses.replace(kernel, loc=self.loop.loc)]
 
     # -- the producer ---------------------------------------------------------------------------------------------
@@ -104,27 +92,27 @@ class TileScheduler:
         """The producer passes its number on, exits the loop if there is no such tile, and takes the next one."""
         slot, following, taken = iteration % _SLOTS, Var("following", INT32, index=True), Var("taken", INT32)
         return [
-            CallStmt(MBARRIER_WAIT, (_at(self.empty, slot), 1 - iteration // _SLOTS % 2)),
+            Acquire(self.pipeline, slot, iteration // _SLOTS % 2),
             Bind(following, Load(self.next_number, (), INT32)),
             _nonnegative(number, following),
             Store(self.slots, (slot,), number),
-            CallStmt(MBARRIER_ARRIVE, (_at(self.full, slot),)),
+            Commit(self.pipeline, slot),
             If(number >= self.tiles, Break()),
             Atomic(AtomicOp.ADD, self.counter, (_ZERO,), _ONE, result=taken),
             Store(self.next_number, (), self.blocks + taken),
         ]
 
     # -- consumers ------------------------------------------------------------------------------------------------
-    def receive(self, iteration: Expr, number: Var, thread: Expr) -> list[Stmt]:
+    def receive(self, iteration: Expr, number: Var) -> list[Stmt]:
         """Consumers read their number, and exit the loop if there is no such tile."""
         slot, read, first = iteration % _SLOTS, Var("read", INT32), Var("first_lane", INT32, index=True)
-        # what the first lane has read is provably the same in all lanes: ptxas keeps what follows in uniform registers
-        shuffled = (_ALL_LANES, read, _ZERO, const(WARP_SIZE, INT32))
+        # what the first lane has read is provably the same in all lanes, so that what follows takes uniform registers
+        all_lanes = const(2**self.warp_size - 1, SCALARS[f"uint{self.warp_size}"])
+        shuffled = (all_lanes, read, _ZERO, const(self.warp_size, INT32))
         return [
-            CallStmt(MBARRIER_WAIT, (_at(self.full, slot), iteration // _SLOTS % 2)),
+            Wait(self.pipeline, slot, iteration // _SLOTS % 2),
             Bind(read, Load(self.slots, (slot,), INT32)),
-            CallStmt(SYNC_WARP, (_ALL_LANES,)),
-            If(thread % WARP_SIZE == 0, CallStmt(MBARRIER_ARRIVE, (_at(self.empty, slot),))),
+            Release(self.pipeline, slot),
             CallStmt(shuffle("idx", INT32), shuffled, result=first),
             _nonnegative(number, first),
             If(number >= self.tiles, Break()),
@@ -135,35 +123,36 @@ class TileScheduler:
         return dataclasses.replace(loop, stop=const(self.tiles, INT32))
 
 
-def tile_scheduler(launch: Launch, schedule: Schedule) -> TileScheduler | None:
-    """The scheduler of a persistent launch whose tiles take different times; None for others."""
-    if schedule.tile_order is None:
-        return None
+def tile_scheduler(launch: Launch, tiles: int, partitions: tuple[Group, Group], warp_size: int) -> TileScheduler:
+    """The scheduler of a persistent launch whose tiles take different times.
+
+    Args:
+        launch: The launch, which is one loop over its tiles.
+        tiles: How many there are.
+        partitions: The producer and the consumers.
+        warp_size: Threads of a warp.
+    """
     (loop,) = statements_of(launch.body)
     number = statements_of(loop.body)[0] if isinstance(loop, For) else None
     if not isinstance(loop, For) or not isinstance(number, Bind):
         raise CompilerBug("specialize_warps: a tile order without a loop over tiles")
     count = (const(_SLOTS, INT32),)
     full, empty = (Buffer(f"tile_{name}", count, SCALARS["uint64"], Scope.BARRIER) for name in ("full", "empty"))
+    slots = Buffer("tile_numbers", count, INT32, Scope.SHARED)
     return TileScheduler(
         loop,
         number,
-        schedule.tile_order.tiles,
+        tiles,
         launch.block_vars[0],
         launch.grid[0],
-        schedule.consumer_threads // WARP_SIZE,
+        warp_size,
         Buffer("tile_counter", (_ONE,), INT32, Scope.GLOBAL),
         Buffer("next_number", (), INT32, Scope.VAR),
-        Buffer("tile_numbers", count, INT32, Scope.SHARED),
-        full,
-        empty,
+        slots,
+        Pipeline("tile_numbers", (slots,), _SLOTS, full, empty, *partitions, partitions[1].count),
     )
 
 
 def _nonnegative(number: Var, value: Expr) -> Bind:
     """Binds a number that is not negative, provably so."""
     return Bind(number, binary(BinaryOp.BITAND, value, const(2**31 - 1, INT32)))
-
-
-def _at(barriers: Buffer, slot: Expr) -> Region:
-    return Region(barriers, (slot,), (_ONE,))

@@ -3,11 +3,10 @@
 Takes a loop with a `ModuloSchedule` and the pipelines that it reads; gives its prologue, steady state and epilogue.
 Waits for gemms come before the first statement that touches what they use, and stages of pipelines are released after
 them. Invariant: each pipeline is waited for and released as often, and in the same order, as in the loop; and no gemm
-is in flight where paths with and without it join, since ptxas then serializes all (advice C7517). Only where a loop is
-a gemm that adds to its own sums, that of an iteration may be in flight until the next one is issued, and its stage is
-released then: the release is in stage 1, and the first iteration has none, in place of a prologue. Tiles from outside
-of the loop that only stage 0 reads are released before the epilogue, so that the producer loads the next tile's
-meanwhile.
+is in flight where paths with and without it join, since compilers then serialize all. Only where a loop is a gemm that
+adds to its own sums, that of an iteration may be in flight until the next one is issued, and its stage is released
+then: the release is in stage 1, and the first iteration has none, in place of a prologue. Tiles from outside of the
+loop that only stage 0 reads are released before the epilogue, so that the producer loads the next tile's meanwhile.
 
     wait Q; for i: wait K; S = Q K; release K; P = f(S); O *= g(S); wait V; O += P V; release V; then release Q
 
@@ -19,7 +18,7 @@ becomes, with the second gemm in stage 1:
         wait for S; release K; f(S); wait for O; release V; P = ...; O *= g(S)
     release Q; wait V; O += P V; wait for O; release V
 
-or, rotated, so that f, g and O += P V stand once, for which NVRTC takes a fifth to a quarter less time:
+or, rotated, so that f, g and O += P V stand once:
 
     wait Q; wait K; S = Q K; wait for S; release K
     for i:
@@ -28,14 +27,8 @@ or, rotated, so that f, g and O += P V stand once, for which NVRTC takes a fifth
         wait V; O += P V; wait for S; release K of i + 1
     release Q; wait for O; release V
 
-A speculative step of a softmax (`speculative_softmax.py`) stands in the steady state alone: the prologue takes the
-whole step instead. The steady state has both, of which `split_masked_loops` makes loops.
-
-The branch of a rotated loop also keeps ptxas from moving f behind the issue of S = Q K. Loops of which
-`split_masked_loops` makes several are rotated only where warpgroups issue in order, those without a next iteration wait
-for their turn all the same, and compilers do not know that iterations without masks have one: in tiles of 128x128,
-causal attention was 0.2 to 0.8 % slower on an H200 with two warpgroups that issue as they come, and 1.5 % faster with
-three in tiles of 192x80.
+A speculative step of a softmax (`Speculation`) stands in the steady state alone: the prologue takes the whole step
+instead. The steady state has both, one in each branch of a constant condition, of which a later pass makes loops.
 """
 
 from __future__ import annotations
@@ -51,32 +44,57 @@ from tilelang.dtypes import BOOL, INT32
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, Var, const, int_const
 from tilelang.ir.sequences import flat_statements, statements_of, with_location
-from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, If, Seq, Stmt
+from tilelang.ir.stmt import Alloc, For, ForKind, If, Seq, Stmt
 from tilelang.ir.visit import substitute
 from tilelang.lowering.regions import whole
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.gemm_wait import GemmWait
 from tilelang.records import record
+from tilelang.schedule.alternate_tiles import AlternateTiles
 from tilelang.schedule.in_flight import InFlight, adds_to_same_registers, is_fenceable_fragment
+from tilelang.schedule.issue_order import IssueOrder
 from tilelang.schedule.iteration import Iteration, time_within, times_before, trip_count, versions_in
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.modulo import ModuloSchedule
+from tilelang.schedule.pipeline_buffers import PartitionStates, PipelineBuffer, PipelineState
 from tilelang.schedule.single_gemm import only_gemm
-from tilelang.targets.nvidia.isa.wgmma import wgmma_wait
-from tilelang.targets.nvidia.passes.warp_specialization.issue_order import IssueOrder
-from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import OrderBarrier
-from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import (
-    PartitionStates,
-    PipelineBuffer,
-    PipelineState,
-    consumer_release,
-    consumer_wait,
-)
-from tilelang.targets.nvidia.passes.warp_specialization.rotation import Rotation, rotation
-from tilelang.targets.nvidia.schedule import Speculation
 from tilelang.transforms.fresh_names import with_fresh_names
 
 MAX_STAGES = 2
+
+
+@record(slots=True)
+class Speculation:
+    """A step of a softmax in a loop that assumes that no score is much larger than all before, as in most iterations.
+
+    Attributes:
+        first: The number of the first statement that rests on this.
+        vote: That of the statement that tells where it is wrong.
+        last: That of the branch that takes the whole step there.
+        product: How many statements of that branch compute the scores again, before the step.
+        early: How many statements of the step come next that need nothing but the scores.
+    """
+
+    first: int
+    vote: int
+    last: int
+    product: int
+    early: int
+
+
+@record(slots=True, eq=False)
+class Rotation:
+    """The statements of an iteration of a pipelined loop, in the order in which they run.
+
+    Attributes:
+        ahead: Those of stage 0 that come first.
+        behind: Those of stage 1.
+        alone: The others of stage 0, with which the rotated loop begins.
+    """
+
+    ahead: Sequence[int]
+    behind: Sequence[int]
+    alone: Sequence[int]
 
 
 @record(slots=True, eq=False)
@@ -90,10 +108,10 @@ class SoftwarePipeline:
         pipelines: The tiles that it reads and that are loaded in it.
         asynchronous: Its gemms that run asynchronously.
         staged: What stands for its copies of results, which the copy engine stores asynchronously.
-        order: Orders the gemms of consumer warpgroups; None if they issue them as they come.
+        order: Orders the gemms of groups of consumers; None if they issue them as they come.
         computed: The tiles that its threads compute in two versions, with the buffers of both.
         carries: Whether the gemm of an iteration is in flight until that of the next one has been issued.
-        masks: Whether iterations that mask no element are to run without masks, in a loop of their own.
+        rotation: The parts of an iteration, if the loop is to be rotated where states of pipelines are not counted.
         speculation: A speculative step of a softmax in it; the prologue takes the whole step.
     """
 
@@ -106,7 +124,7 @@ class SoftwarePipeline:
     order: IssueOrder | None = None
     computed: Mapping[Buffer, Buffer] = field(default_factory=dict)
     carries: bool = False
-    masks: bool = False
+    rotation: Rotation | None = None
     speculation: Speculation | None = None
 
     def whole_step(self, number: int) -> Sequence[Stmt] | None:
@@ -143,9 +161,8 @@ class SoftwarePipeline:
         self,
         states: PartitionStates,
         late_states: PartitionStates,
-        thread: Expr,
         releases: Callable[[], list[Stmt]],
-        tile_order: OrderBarrier | None = None,
+        tile_order: AlternateTiles | None = None,
     ) -> list[Stmt]:
         """Prologue, steady state and epilogue; nothing of it runs where the loop has no iteration.
 
@@ -154,16 +171,15 @@ class SoftwarePipeline:
         Args:
             states: The states of all pipelines.
             late_states: Further states of those in `crossing`, for stage 1.
-            thread: The index of the executing thread in the block.
             releases: Makes what releases the stages of pipelines for which `releases_before_epilogue` holds.
-            tile_order: Orders the main loops of ping-pong warpgroups; None without ping-pong.
+            tile_order: One of two groups whose main loops alternate; None without ping-pong.
         """
         loop = self.loop
-        emission = _Emission(self, states, late_states, thread)
+        emission = _Emission(self, states, late_states)
         if self.schedule.stages == 1:
             alone = _serial(loop, loop.stop, emission.statements(self.schedule.order, time_within(loop, 0)))
-            return self._drained(alone, thread, tile_order) if self.carries else [alone]
-        parts = None if any(map(states.is_counted, self.pipelines)) else self._rotation()
+            return self._drained(alone, tile_order) if self.carries else [alone]
+        parts = None if any(map(states.is_counted, self.pipelines)) else self.rotation
         prologue, steady, epilogue = emission.in_order() if parts is None else emission.rotated(parts)
         statements = [
             with_fresh_names(Seq(tuple(prologue), loc=loop.loc)),
@@ -176,26 +192,19 @@ class SoftwarePipeline:
         otherwise = Seq(tuple(made), loc=loop.loc) if (made := releases()) else None
         return [If(trip_count(loop) >= 1, Seq(tuple(statements), loc=loop.loc), otherwise, loc=loop.loc)]
 
-    def _rotation(self) -> Rotation | None:
-        """The parts of an iteration where the loop is rotated; None where it is not."""
-        in_order = self.order is not None
-        if self.masks and not in_order or self.speculation is not None:
-            return None  # the prologue of a rotated loop has no step of a softmax
-        return rotation(self.body, self.schedule, self.asynchronous, self.computed, in_order=in_order)
-
-    def _drained(self, steady: For, thread: Expr, tile_order: OrderBarrier | None) -> list[Stmt]:
+    def _drained(self, steady: For, tile_order: AlternateTiles | None) -> list[Stmt]:
         """The steady state, the wait for its last gemm, and the release of the last stage."""
         loop = self.loop
-        wait, releases = CallStmt(wgmma_wait(0), ()), self.release_of(0, {loop.var: _last_value(loop)}, thread)
+        wait, releases = GemmWait(0, ()), self.release_of(0, {loop.var: _last_value(loop)})
         drained: list[Stmt] = [steady, wait, *releases]
         if tile_order is not None:
             # a second gemm waits for the first, so that all warps have passed the order barrier; a single one does not
-            has_second, arrive = int_const(trip_count(loop)) != 1, tile_order.arrive(thread)
-            end = [*arrive, wait] if has_second else [wait, *arrive]
-            drained = [*tile_order.wait(), steady, *end, *releases]
+            has_second, arrive = int_const(trip_count(loop)) != 1, tile_order.arrive()
+            end = [arrive, wait] if has_second else [wait, arrive]
+            drained = [tile_order.wait(), steady, *end, *releases]
         return [with_location(s, loop.loc) for s in drained]
 
-    def release_of(self, offset: int, values: Mapping[Var, Expr], thread: Expr) -> list[Stmt]:
+    def release_of(self, offset: int, values: Mapping[Var, Expr]) -> list[Stmt]:
         """Releases the stages of the iteration at which variables have these values, or of one `offset` behind it."""
         releases: list[Stmt] = []
         for each in self.pipelines:
@@ -203,14 +212,14 @@ class SoftwarePipeline:
             assert number is not None
             number = substitute(number, values) + offset
             version = const(0, INT32) if each.versions == 1 else number % each.versions
-            releases += consumer_release(each, version, thread)
+            releases += each.release(version)
         return releases
 
 
 def carries(loop: For, pipelines: Sequence[PipelineBuffer]) -> bool:
     """Whether a gemm of a loop may be in flight from one iteration to the next: see `SoftwarePipeline.carries`."""
     gemm = only_gemm(loop, [each.load_group for each in pipelines])
-    return gemm is not None and all(each.wgmma_only and each.versions > 1 for each in pipelines)
+    return gemm is not None and all(each.pipeline.only_mma_reads and each.versions > 1 for each in pipelines)
 
 
 def _last_value(loop: For) -> Expr:
@@ -244,10 +253,8 @@ class _Iteration(Iteration):
 class _Emission:
     """Emits statements, with the waits that they need."""
 
-    def __init__(
-        self, pipeline: SoftwarePipeline, states: PartitionStates, late_states: PartitionStates, thread: Expr
-    ) -> None:
-        self._pipeline, self._thread = pipeline, thread
+    def __init__(self, pipeline: SoftwarePipeline, states: PartitionStates, late_states: PartitionStates) -> None:
+        self._pipeline = pipeline
         self._states, self._late_states = states, late_states
         self._crossing = pipeline.crossing
         readers = {each: pipeline.readers(each) for each in pipeline.pipelines}
@@ -267,7 +274,7 @@ class _Emission:
         whole = self.statements(order, time_within(loop, 1)) if self._pipeline.speculation is not None else []
         self._speculates = True
         steady = self.statements(order, time_within(loop, 1))
-        if whole:  # `split_masked_loops` makes a loop of each
+        if whole:  # a later pass makes a loop of each
             steady = [If(const(True, BOOL), Seq(tuple(steady)), Seq(tuple(whole)), loc=loop.loc)]
         epilogue = self.statements([n for n in order if stage[n]], {1: _last_value(loop)})
         return prologue, _serial(loop, loop.stop - loop.step, steady), epilogue
@@ -306,7 +313,7 @@ class _Emission:
         loop = self._pipeline.loop
         made: list[Stmt] = []
         for each in self._pipeline.pipelines:
-            if self._last[each] is gemm and each.empty is not None:
+            if self._last[each] is gemm and each.pipeline.empty is not None:
                 # an iteration ahead uses the same version, and its number is not negative
                 *setup, release = self._released(each, loop.var + (each.versions - 1) * loop.step)
                 made += [*setup, If(loop.var != loop.start, release)]
@@ -327,7 +334,7 @@ class _Emission:
         return [*self._issued(numbers, values), *self._end()]
 
     def _end(self) -> list[Stmt]:
-        """Waits for all gemms, after the next warpgroup may issue its own."""
+        """Waits for all gemms, after the next group may issue its own."""
         last = [*self._end_of_issue(), *self._wait(len(self._in_flight))]
         return [with_location(s, self._pipeline.loop.loc) for s in last]
 
@@ -360,7 +367,7 @@ class _Emission:
         releases = [s for each in last for s in self._release(each, iteration)]
         if isinstance(stmt, Gemm) and self._pipeline.carries:
             yield dataclasses.replace(moved, wait=1)  # type: ignore[call-arg]
-            before = self._pipeline.release_of(-1, {}, self._thread)
+            before = self._pipeline.release_of(-1, {})
             if before:
                 yield If(self._pipeline.loop.var != self._pipeline.loop.start, Seq(tuple(before)))
             return
@@ -383,13 +390,13 @@ class _Emission:
         yield from releases
 
     def _begin_of_issue(self) -> Iterator[Stmt]:
-        """Waits until it is this warpgroup's turn to issue gemms, if it does not issue any already."""
+        """Waits until it is this group's turn to issue gemms, if it does not issue any already."""
         if self._pipeline.order is not None and not self._issues:
             self._issues = True
             yield self._pipeline.order.wait()
 
     def _end_of_issue(self) -> Iterator[Stmt]:
-        """Lets the next warpgroup issue gemms, if this one did."""
+        """Lets the next group issue gemms, if this one did."""
         if self._pipeline.order is not None and self._issues:
             self._issues = False
             yield self._pipeline.order.arrive()
@@ -404,7 +411,7 @@ class _Emission:
                 yield from self._set_up(iteration.enter(each, self._late_states))
                 continue
             state = iteration.enter(each, self._states)
-            yield from (*self._set_up(state), *consumer_wait(each, state))
+            yield from (*self._set_up(state), each.wait(state))
             if each in self._crossing:
                 yield from state.advance
 
@@ -427,12 +434,12 @@ class _Emission:
         """Releases the stage of a pipeline in the iteration of a value of the loop's variable."""
         at = {self._pipeline.loop.var: value}
         state = self._late_states.state(each, lambda expr: substitute(expr, at))
-        release = Seq(tuple(consumer_release(each, state.index, self._thread)))
+        release = Seq(tuple(each.release(state.index)))
         return [*state.setup, release]
 
     def _release(self, each: PipelineBuffer, iteration: _Iteration) -> list[Stmt]:
         state = iteration.states[each]
-        return [*consumer_release(each, state.index, self._thread), *state.advance]
+        return [*each.release(state.index), *state.advance]
 
     def _blocking(self, stmt: Stmt) -> int:
         """How many of the oldest gemms in flight must be complete before a statement."""

@@ -5,7 +5,7 @@ Takes launches and their load groups, gives the dimensions of the grid along whi
 blocks that share a tile fill it equally often and in the same order; full barriers count the bytes of all parts, empty
 barriers the arrivals of all readers.
 
-Blocks of a cluster are numbered with x running fastest. Source: PTX ISA, "Special Registers: %cluster_ctarank".
+Blocks of a cluster are numbered with x running fastest.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from tilelang.dtypes import INT32
-from tilelang.ir.expr import Expr, const, select
+from tilelang.ir.expr import Expr, const
 from tilelang.ir.stmt import Launch
 from tilelang.ops.copy import Copy
 from tilelang.records import record
 from tilelang.schedule.load_groups import LoadGroup
-from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule
 
 
 def multicast_axes(launch: Launch, load_group: LoadGroup, copy: Copy) -> tuple[int, ...]:
@@ -91,11 +90,10 @@ class ClusterBlocks:
         return sum(terms[1:], terms[0]) if terms else const(0, INT32)
 
 
-def cluster_blocks(launch: Launch, schedule: Schedule) -> ClusterBlocks:
-    """The blocks of a cluster of a launch, persistent or not."""
-    extents = schedule.cluster
-    if schedule.persistent:
-        return ClusterBlocks(extents, position_of(launch.block_vars[0] % schedule.cluster_size, extents))
+def cluster_blocks(launch: Launch, extents: tuple[int, int, int], *, persistent: bool) -> ClusterBlocks:
+    """The blocks of a cluster of these extents of a launch, whose grid is flat if it is persistent."""
+    if persistent:
+        return ClusterBlocks(extents, position_of(launch.block_vars[0] % math.prod(extents), extents))
     at = [var % extent for var, extent in zip(launch.block_vars, extents, strict=False)]
     x, y, z = (*at, const(0, INT32), const(0, INT32))[:3]
     return ClusterBlocks(extents, (x, y, z))
@@ -105,11 +103,3 @@ def position_of(number: Expr, extents: tuple[int, int, int]) -> tuple[Expr, Expr
     """The position of the block of a rank in its cluster."""
     x, y, _ = extents
     return number % x, number // x % y, number // (x * y)
-
-
-def select_by_thread(numbers: tuple[Expr, ...], thread: Expr) -> Expr:
-    """Number i for thread i of a warpgroup; the last one for all further threads."""
-    chosen = numbers[-1]
-    for lane in reversed(range(len(numbers) - 1)):
-        chosen = select(thread % WARPGROUP_THREADS == lane, numbers[lane], chosen)
-    return chosen
