@@ -6,6 +6,7 @@ next. Arguments are small integers, so that results are exact and any difference
 
 import math
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,12 +40,31 @@ from tilelang.targets.target import Target
 TARGET = Target("cuda", "sm_90a")
 
 
+_PIPELINES = [step.name for step in BACKEND.passes].index("lower_pipelines")
+_keeps_pipelines = ContextVar("keeps_pipelines", default=False)
+
+
 def lowered(func, *, blocks=1, **pass_configs):
     """The thread-level program; a persistent one has `blocks` blocks."""
     few = Pass("persist_grid", lambda f, _: persist_grid.persist(f, blocks), Level.TILE, Level.TILE)
     passes = [few if step.name == few.name else step for step in BACKEND.passes]
+    passes = passes[:_PIPELINES] if _keeps_pipelines.get() else passes
     options = CompileOptions.from_user({f"tl.{name}": value for name, value in pass_configs.items()})
     return run_passes(func, passes, PassContext(options, TARGET))
+
+
+def with_pipelines(make):
+    """What `make` makes, but at tile level, before pipelines are lowered."""
+    token = _keeps_pipelines.set(True)
+    try:
+        return make()
+    finally:
+        _keeps_pipelines.reset(token)
+
+
+def without_pipelines(func):
+    """The thread-level program of one with pipelines."""
+    return run_passes(func, BACKEND.passes[_PIPELINES:], PassContext(CompileOptions(), TARGET))
 
 
 def ints(*shape, dtype="float16", seed=0):
