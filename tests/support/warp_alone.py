@@ -135,6 +135,9 @@ class WarpAlone:
         self.asked.append(("grid_sync",))
         return iter(())
 
+    def join_launches(self):
+        self.asked.append(("join_launches",))
+
     def arrive(self, barrier, threads):
         self.asked.append(("arrive", barrier, threads))
 

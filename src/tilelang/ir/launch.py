@@ -97,6 +97,8 @@ class LaunchPlan:
             the others. None: all of them.
         last_wave: Blocks of that launch that share each of them.
         generated: Whether the compiler made the launch, to prepare another one.
+        waits_first: Whether the launch begins before those in front of it have ended, and waits for them before it
+            accesses any global memory.
         blocks_per_sm: Blocks for which the schedule leaves room on a multiprocessor, unless the user sets how many.
     """
 
@@ -119,6 +121,7 @@ class LaunchPlan:
     tiles: int | None = None
     last_wave: int = 1
     generated: bool = False
+    waits_first: bool = False
     blocks_per_sm: int = 1
 
     @property

@@ -92,6 +92,7 @@ class Effect(enum.Flag):
     COMMIT = enum.auto()  # closes a group of work of its asynchronous unit
     WAIT = enum.auto()  # waits for groups of its asynchronous unit
     FENCE = enum.auto()  # orders memory accesses of the thread
+    JOIN_LAUNCHES = enum.auto()  # waits for the launches in front, with visibility of their writes
 
 
 @record(slots=True, eq=False)

@@ -308,6 +308,9 @@ class Warp(Protocol):
     def grid_sync(self) -> Iterator[Wait]:
         """Waits for all other blocks of the grid; called after a barrier of the whole block."""
 
+    def join_launches(self) -> None:
+        """Waits until the launches in front have ended, whose writes are visible then."""
+
     def converge(self, mask: np.ndarray | int, what: str) -> None:
         """Reports divergence unless all existing lanes of the active lanes' masks execute `what` now.
 

@@ -98,6 +98,12 @@ class Span:
         return places
 
     # -- order ------------------------------------------------------------------------------------------------------
+    def need_wait(self, thread: int, *, reads: bool) -> None:
+        """Reports a transfer that a thread starts before it has waited for the launches in front."""
+        guard = self.storage.guard if self.units.size else None
+        if guard is not None and guard.first_missing(np.array([thread]), reads=reads) is not None:
+            raise violations.too_early(self._element(0), self._block.clocks.name(thread), reads=reads)
+
     def begin_read(self, loc: Loc, thread: int) -> None:
         """A transfer that a thread starts will read the pieces."""
         history = self.storage.history
@@ -218,12 +224,14 @@ class BlockTransfer:
         self._read: Span | None = None
         self._inside: tuple[np.ndarray | None, np.ndarray | None] = (None, target.inside)
         self._write = Span(block, _existing(target), target.size, target.buffer)
+        self._write.need_wait(self._thread, reads=False)
         self._fetched: tuple[np.ndarray, np.ndarray | None] | None = None
         self.completed = False
         self._learned = np.zeros(0, np.int64)
         if isinstance(source, Pieces):
             self._inside = source.inside, target.inside
             self._read = Span(block, _existing(source), source.size, source.buffer)
+            self._read.need_wait(self._thread, reads=True)
             self._read.begin_read(self._loc, self._thread)
         else:
             self._fetched = source, None

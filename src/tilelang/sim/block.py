@@ -18,6 +18,7 @@ from tilelang.sim.clocks import Clocks
 from tilelang.sim.clusters import Cluster
 from tilelang.sim.counters import Counters
 from tilelang.sim.device_memory import Window
+from tilelang.sim.early_launches import Waits
 from tilelang.sim.proxies import Proxies
 from tilelang.sim.races import RaceDetector
 from tilelang.targets.machine import Machine
@@ -30,11 +31,13 @@ class Grid:
     Attributes:
         proxies: The fences of their threads.
         races: What they did to global memory.
+        waits: Their waits for the launches in front; None if these have ended before they begin.
         syncs: Grid barriers that are complete.
     """
 
     proxies: Proxies
     races: RaceDetector
+    waits: Waits | None = None
     syncs: int = 0
 
 

@@ -159,6 +159,8 @@ class Window:
             DataRace: Another thread or block may be writing them.
         """
         storage = self.storage
+        if storage.guard is not None:
+            self._need_wait(warp, offset, reads=True)
         if isinstance(offset, int) and count == 1 and storage.history is None and storage.flags is None:
             if warp.counters is not None:
                 self._count(warp, "load", np.full(_active(warp), offset), 1)
@@ -199,6 +201,8 @@ class Window:
             ReadBeforeWrite: An undefined value is stored to an argument of the kernel.
             DataRace: Another thread or block may be accessing them, or lanes write different values.
         """
+        if self.storage.guard is not None:
+            self._need_wait(warp, offset, reads=False)
         where, elements = self._elements(warp, offset, count)
         if count > 1:
             self._aligned(warp, where, count)
@@ -251,6 +255,8 @@ class Window:
             stores: Whether the element may change.
             loads: Whether its old contents matter.
         """
+        if self.storage.guard is not None:
+            self._need_wait(warp, offset, reads=False)
         lanes = active_lanes(warp)
         elements = offset[lanes]
         at = elements + self._first
@@ -306,6 +312,15 @@ class Window:
         """Asynchronous work is about to read units."""
         if self.storage.history is not None:
             self.storage.history.end_pending_read(units)
+
+    def _need_wait(self, warp: Accessor, offset: Index, *, reads: bool) -> None:
+        """Reports an access by a thread that has not waited for the launches in front."""
+        guard = self.storage.guard
+        assert guard is not None
+        thread = guard.first_missing(warp.thread_ids[warp.mask], reads=reads)
+        if thread is not None:
+            lane = int(np.flatnonzero(warp.thread_ids == thread)[0])
+            raise violations.too_early(self._element(_of_lane(offset, lane)), int(warp.threads[lane]), reads=reads)
 
     # -- parts of an access -----------------------------------------------------------------------------------
     def _elements(self, warp: Accessor, offset: Index, count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -34,6 +34,7 @@ from tilelang.sim.control_flow import StatementCompiler
 from tilelang.sim.counters import Counters
 from tilelang.sim.device_array import DeviceArray
 from tilelang.sim.device_memory import Window
+from tilelang.sim.early_launches import LaunchesInFront, Waits
 from tilelang.sim.expressions import Evaluator
 from tilelang.sim.history import AccessSites, History
 from tilelang.sim.lane_expressions import Slots, Value
@@ -83,7 +84,11 @@ def simulate(
 
 
 class Simulation:
-    """One run of one function: the host's side of it."""
+    """One run of one function: the host's side of it.
+
+    Attributes:
+        in_front: What the launches so far have done.
+    """
 
     def __init__(
         self,
@@ -100,6 +105,7 @@ class Simulation:
         self._evaluator = Evaluator(lambda buffer, where: self._memory.cells(buffer).load(where))
         self._memory = Memory(self._evaluator.indices)
         self._arrays: dict[Buffer, DeviceArray] = {}
+        self.in_front = LaunchesInFront()
 
     def run(self, arguments: Sequence[np.ndarray | int | float]) -> None:
         """Binds the arguments and executes the body."""
@@ -148,7 +154,9 @@ class Simulation:
         counters = self._counters
         if counters is not None:
             counters.launches += 1
-        _Launch(self, stmt, many_blocks=len(blocks) > 1).run(blocks)
+        launch = _Launch(self, stmt, many_blocks=len(blocks) > 1)
+        launch.run(blocks)
+        self.in_front.end(launch.accessed)
 
     # -- for launches ---------------------------------------------------------------------------------------
     @property
@@ -278,7 +286,9 @@ class _Launch:
         self._globals: dict[Buffer, DeviceArray] = {}
         self._arena_bytes, self._arena_unit, self._offsets = self._plan_arena()
         self._marks = {buffer: 1 + number % 255 for number, buffer in enumerate(self._offsets)}  # as flags of bytes
-        self._grid = Grid(Proxies(self._clocks), self._races)
+        begins_early = stmt.plan.waits_first or _has_effect(stmt.body, Effect.JOIN_LAUNCHES)
+        self._waits = Waits(self._clocks) if begins_early else None
+        self._grid = Grid(Proxies(self._clocks), self._races, self._waits)
         self._has_bare_barriers = _has_effect(stmt.body, Effect.JOIN_BLOCK)
 
     def run(self, blocks: Sequence[tuple[int, ...]]) -> None:
@@ -320,6 +330,8 @@ class _Launch:
         simulation, stmt = self._simulation, self._stmt
         cluster = Cluster(self._extents, self._clocks)
         numbers = [self._races.enter(index) for index in indices]
+        if self._waits is not None:
+            self._waits.begin_blocks()
         blocks, warps = [], []
         for index, arena, known in zip(indices, arenas, windows, strict=True):
             window = functools.partial(self._window, arena, known)
@@ -380,6 +392,11 @@ class _Launch:
                 self._env[self._slots.var(var)] = value
 
     # -- memory ---------------------------------------------------------------------------------------------
+    @property
+    def accessed(self) -> dict[Buffer, bool]:
+        """The global memory that was accessed so far, and whether the launch may write it."""
+        return {storage: self._races.unit(storage) is not None for storage in self._globals}
+
     def _window(self, arena: Storage, shared: dict[int, Window], slot: int) -> Window:
         buffer = self._slots.buffers[slot]
         known = self._windows if buffer.scope is Scope.GLOBAL else shared
@@ -417,7 +434,10 @@ class _Launch:
     def _record(self, storage: Buffer, array: DeviceArray, window: Window) -> None:
         """Watches the accesses to global memory that the launch may write."""
         memory, unit = array.storage, self._races.unit(storage)
-        memory.history = memory.shadow = None
+        memory.history = memory.shadow = memory.guard = None
+        if self._waits is not None:
+            waits_first = self._stmt.plan.waits_first
+            memory.guard = self._simulation.in_front.guard(storage, self._waits, waits_first=waits_first)
         if unit is None:
             return
         if not array.writable:

@@ -16,6 +16,7 @@ from tilelang.errors import Loc
 from tilelang.isa.instruction import AsyncUnit
 from tilelang.records import record
 from tilelang.sim.counters import Counters
+from tilelang.sim.early_launches import Guard
 from tilelang.sim.history import History
 from tilelang.sim.races import ShadowMemory
 from tilelang.sim.unretired import Unretired
@@ -111,6 +112,7 @@ class Storage:
         history: The accesses within the block; None if the memory is read-only.
         unit: Bytes per unit of the history and the shadow memory.
         shadow: The accesses by blocks; None if only one block accesses them, or the memory is read-only.
+        guard: What must not happen to it before a wait for the launches in front; None if all is allowed.
     """
 
     bytes: np.ndarray
@@ -119,6 +121,7 @@ class Storage:
     history: History | None = None
     unit: int = 1
     shadow: ShadowMemory | None = None
+    guard: Guard | None = None
 
     def track_contents(self) -> np.ndarray:
         """The flags, made if all was defined so far."""

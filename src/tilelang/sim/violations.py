@@ -116,6 +116,15 @@ def conflicting(element: str, buffer: str, conflict: Conflict) -> SimulationErro
     )
 
 
+def too_early(element: str, thread: int | str, *, reads: bool) -> DataRace:
+    """An access that does not wait for the launches in front."""
+    return DataRace(
+        f"{element} is {'read' if reads else 'written'} by thread {thread} before it has waited for the launches in "
+        "front, which may not have ended",
+        hint="let every thread execute T.pdl_sync() before it touches what other launches do",
+    )
+
+
 def disagreeing(element: str, thread: int, other: int) -> DataRace:
     """Two lanes that write one element in one statement."""
     return DataRace(

@@ -347,6 +347,11 @@ class SimWarp:
         grid, before = self.block.grid, self.block.grid.syncs
         yield Wait("the other blocks of the grid", lambda: grid.syncs > before, by_other_blocks=True)
 
+    def join_launches(self) -> None:
+        """Waits for the launches in front, which have ended here, but may not have where launches overlap."""
+        if self.block.grid.waits is not None:
+            self.block.grid.waits.wait(self.thread_ids[self.mask])
+
     # -- isa.simulated.Warp: clusters of blocks -----------------------------------------------------------------
     @property
     def rank(self) -> int:

@@ -9,7 +9,7 @@ Source: PTX ISA, "Parallel Synchronization and Communication Instructions: gridd
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from tilelang.isa.function import Function
 from tilelang.isa.instruction import Effect, Instruction
@@ -20,18 +20,22 @@ from tilelang.targets.nvidia.machines import Feature
 _SOURCE = "PTX ISA, 'Parallel Synchronization and Communication Instructions: griddepcontrol'"
 
 
-def _nothing(warp: Warp) -> None:
+def _wait(warp: Warp) -> None:
+    warp.join_launches()
+
+
+def _launch(warp: Warp) -> None:
     """The simulator runs one launch after the other."""
 
 
-def _record(name: str, operation: str, comment: str) -> Instruction:
+def _record(name: str, operation: str, meaning: Callable[[Warp], None], effect: Effect, comment: str) -> Instruction:
     return ptx_statement(
         name,
         f"griddepcontrol.{operation};",
         (),
-        _nothing,
+        meaning,
         comment,
-        effect=Effect.FENCE,
+        effect=effect,
         needs=Feature.CLUSTER,
         optional=True,
         source=_SOURCE,
@@ -39,13 +43,19 @@ def _record(name: str, operation: str, comment: str) -> Instruction:
 
 
 GRID_DEPENDENCY_WAIT = _record(
-    "grid_dependency_wait", "wait", "Waits until the grids before this one are complete and their writes are visible."
+    "grid_dependency_wait",
+    "wait",
+    _wait,
+    Effect.FENCE | Effect.JOIN_LAUNCHES,
+    "Waits until the grids before this one are complete and their writes are visible.",
 )
 """Every thread that touches what launches before this one wrote executes it before; called with nothing."""
 
 GRID_DEPENDENCY_LAUNCH = _record(
     "grid_dependency_launch",
     "launch_dependents",
+    _launch,
+    Effect.FENCE,
     "Lets the next launch begin once all blocks have come this far or ended.",
 )
 """The next launch on the stream may begin, if it waits by itself for what it needs; called with nothing."""
