@@ -67,6 +67,7 @@ def test_a_text_that_is_no_schedule_is_refused_at_once() -> None:
         ("tl.ping_pong", 2, "True or False"),
         ("tl.staged", "yes", "True, False or a number of parts up to 8"),
         ("tl.l2_hints", "off", "True or False"),
+        ("tl.overlap_launches", "late", "True or False"),
         ("tl.enable_dump_ir", "here", "True or False"),
         ("tl.layout_visualization_enable", "svg", "True or False"),
         ("tl.disable_wgmma", "false", "True or False"),
@@ -93,6 +94,11 @@ def test_what_is_no_cluster_is_refused(given: object) -> None:
 def test_hints_to_the_cache_can_be_switched_off() -> None:
     assert CompileOptions().l2_hints
     assert not CompileOptions.from_user({"tl.l2_hints": False}).l2_hints
+
+
+def test_launches_can_be_told_to_wait_for_those_in_front() -> None:
+    assert CompileOptions().overlap_launches
+    assert not CompileOptions.from_user({"tl.overlap_launches": False}).overlap_launches
 
 
 def test_both_spellings_of_the_older_keys_are_one_key() -> None:

@@ -107,8 +107,10 @@ class PassConfigKey(str, enum.Enum):
     TL_SCHEDULE = "tl.schedule"
     # False: NaN operands of minima and maxima are dropped, as in published TileLang; here they win
     TL_NAN_PROPAGATE = "tl.nan_propagate"
-    # without it, loads have L2 cache hints
+    # False: loads have no L2 cache hints
     TL_L2_HINTS = "tl.l2_hints"
+    # False: launches begin when all in front of them on the stream have ended
+    TL_OVERLAP_LAUNCHES = "tl.overlap_launches"
 
     def __str__(self) -> str:
         return self.value
@@ -227,6 +229,11 @@ class CompileOptions:
         """Whether loads have L2 cache hints, by whether their data is reused (`tl.l2_hints`)."""
         return self._choice(PassConfigKey.TL_L2_HINTS) is not False
 
+    @property
+    def overlap_launches(self) -> bool:
+        """Whether launches begin before those in front of them on the stream have ended (`tl.overlap_launches`)."""
+        return self._choice(PassConfigKey.TL_OVERLAP_LAUNCHES) is not False
+
     def _is_on(self, key: PassConfigKey) -> bool:
         return self._choice(key) is True
 
@@ -273,7 +280,7 @@ class CompileOptions:
         options = cls(pass_configs=tuple(sorted(configs.items())), compile_flags=flags, verbose=bool(verbose))
         # here the caller's line is known
         _ = options.fast_math, options.schedule, options.saved_schedules, options.async_mma, options.l2_hints
-        _ = options.dump_folder, options.layout_formats
+        _ = options.dump_folder, options.layout_formats, options.overlap_launches
         return options
 
 

@@ -26,6 +26,7 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, CallStmt, If, Launch, Seq, Stmt, Store
 from tilelang.ir.visit import walk
 from tilelang.targets.nvidia.isa.async_units import TMA_LOAD, TMA_STORE
+from tilelang.targets.nvidia.isa.dependent_launch import GRID_DEPENDENCY_WAIT
 from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC
 from tilelang.targets.nvidia.isa.mbarrier import (
     FENCE_MBARRIER_INIT,
@@ -37,6 +38,7 @@ from tilelang.targets.nvidia.isa.mbarrier import (
 from tilelang.targets.nvidia.isa.named_barrier import BAR_ARRIVE, BAR_SYNC, BAR_SYNC_OR
 from tilelang.targets.nvidia.isa.wgmma import wgmma_wait
 from tilelang.targets.nvidia.machines import WARP_SIZE
+from tilelang.targets.nvidia.passes.loads_first import loads, stores
 
 WGMMA_WAITS = [wgmma_wait(n) for n in range(4)]
 
@@ -78,6 +80,14 @@ def wait_after_load(node: Stmt) -> Iterator[Stmt | None]:
             after = [i for i in loads if i > place]
             if after and after[0] == place + 2:  # arrive.expect_tx is between them
                 yield reordered(node, place, after[0])
+
+
+def wait_for_launches_behind_access(node: Stmt) -> Iterator[Stmt | None]:
+    """Threads wait for the launches in front behind the first statement that accesses global memory."""
+    if isinstance(node, Seq) and node.body and calls(node.body[0], GRID_DEPENDENCY_WAIT):
+        accesses = lambda s: loads(s) or stores(s) or isinstance(s, CallStmt) and is_load(s)  # noqa: E731
+        first = next(i for i, part in enumerate(node.body) if any(map(accesses, walk(part))))
+        yield reordered(node, 0, first)
 
 
 def wrong_arrival_count(way: int) -> Change:

@@ -15,6 +15,7 @@ from seeded_barriers import WGMMA_WAITS
 
 from tilelang.targets.gpu.isa.sync import SYNC_THREADS, SYNC_WARP
 from tilelang.targets.nvidia.isa.cluster import CLUSTER_ARRIVE, CLUSTER_ARRIVE_RELAXED, CLUSTER_WAIT
+from tilelang.targets.nvidia.isa.dependent_launch import GRID_DEPENDENCY_WAIT
 from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC_GLOBAL
 from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_ARRIVE_EXPECT_TX, MBARRIER_WAIT
 from tilelang.targets.nvidia.isa.named_barrier import BAR_ARRIVE, BAR_SYNC
@@ -78,6 +79,8 @@ CHANGES: dict[str, Change] = {
     "named barrier removed": without(BAR_SYNC),
     "arrival at a named barrier removed": without(BAR_ARRIVE),
     "vote of each thread for itself": barriers.own_vote,
+    "wait for launches removed": without(GRID_DEPENDENCY_WAIT),
+    "wait for launches behind an access": barriers.wait_for_launches_behind_access,
     "block barrier removed": without(SYNC_THREADS),
     "warp barrier removed": without(SYNC_WARP),
     "cluster instruction removed": without(*CLUSTER),

@@ -412,3 +412,15 @@ def test_scalars_that_only_some_programs_use_for_their_grids_are_looked_at(cuda:
         calls(FakeTensor((4, size), torch.float32), n)
         assert (1 if size == 16 else n) == cuda.launches[-1].grid[0]
     assert 3 == calls.long
+
+
+@pytest.mark.parametrize(("version", "attributes"), [(12020, []), (12030, [6])])
+def test_launches_begin_early_where_a_graph_can_record_that(
+    cuda: FakeCuda, torch: FakeTorch, version: int, attributes: list[int]
+) -> None:
+    cuda.version = version
+    s = signature(tensor("A", 8, 4), tensor("B", 8, 4), tensor("C", 8, 4))
+    add = Calls(cuda, s, lambda specialization: device_code(launch(*THREE, early=True)))
+    for _ in range(2):  # the long way and the short way
+        add(*three(torch))
+        assert attributes == [kind for kind, _ in cuda.launches[-1].attributes]

@@ -1,6 +1,7 @@
-"""Launches of one program begin while those before them still run, and wait before they touch memory."""
+"""Launches begin before those in front of them have ended, and wait before they touch memory."""
 
 import numpy as np
+import pytest
 from gpu import lower_func
 
 import tilelang
@@ -16,12 +17,13 @@ from tilelang.targets.target import Target
 N, THREADS = 256, 128
 OVERLAP = (GRID_DEPENDENCY_WAIT, GRID_DEPENDENCY_LAUNCH)
 WAIT = GRID_DEPENDENCY_WAIT.name
+LATE = CompileOptions.from_user({"tl.overlap_launches": False})
 
 
-def calls(func, arch="sm_90a"):
+def calls(func, arch="sm_90a", options=CompileOptions()):
     """The names of the instructions of dependent launch with which each launch begins; it has no others."""
     found = []
-    for launch in (stmt for stmt in walk(lower_func(func, arch).body) if isinstance(stmt, Launch)):
+    for launch in (stmt for stmt in walk(lower_func(func, arch, options).body) if isinstance(stmt, Launch)):
         names = [s.routine.name for s in walk(launch.body) if isinstance(s, CallStmt) and s.routine in OVERLAP]
         first = statements_of(launch.body)[: len(names)]
         assert names == [s.routine.name for s in first]
@@ -44,15 +46,16 @@ def steps(A: T.Tensor((N,), "float32"), B: T.Tensor((N,), "float32")):
             B[bx * THREADS + i] = twice[N - 1 - bx * THREADS - i] - A[bx * THREADS + i]
 
 
-def test_all_launches_but_the_first_wait():
-    assert [[], [WAIT], [WAIT]] == calls(steps)
+def test_all_launches_wait():
+    assert [[WAIT], [WAIT], [WAIT]] == calls(steps)
 
 
 def test_launches_that_wait_are_launched_early():
     source = generate_source(steps, Target("cuda", "sm_90a"), CompileOptions())
     bodies = source.text.split('extern "C" __global__')[1:]
-    assert [0, 1, 1] == [body.count("tl_grid_dependency_wait();") for body in bodies]
-    assert [False, True, True] == [launch.early for launch in source.launches]
+    assert [1, 1, 1] == [body.count("tl_grid_dependency_wait();") for body in bodies]
+    assert [True, True, True] == [launch.early for launch in source.launches]
+    assert "__restrict__" not in source.text
 
 
 def test_the_results_are_those_of_launches_one_after_the_other():
@@ -62,14 +65,12 @@ def test_the_results_are_those_of_launches_one_after_the_other():
     np.testing.assert_array_equal((a + 1) * 2 - a, b)
 
 
-def test_gpus_without_dependent_launches_and_single_launches_have_none():
-    @T.prim_func
-    def one(A: T.Tensor((N,), "float32"), B: T.Tensor((N,), "float32")):
-        with T.Kernel(1, threads=THREADS):
-            T.copy(A, B)
-
-    assert [[]] == calls(one)
-    assert [[], [], []] == calls(steps, "sm_80")
+@pytest.mark.parametrize(("arch", "options"), [("sm_80", CompileOptions()), ("sm_90a", LATE)])
+def test_launches_begin_behind_all_others_on_other_gpus_and_where_the_user_wants_that(arch, options):
+    assert [[], [], []] == calls(steps, arch, options)
+    source = generate_source(steps, Target("cuda", arch), options)
+    assert not any(launch.early for launch in source.launches)
+    assert "__restrict__" in source.text
 
 
 def test_a_launch_that_calls_them_itself_stays_as_it_is():
@@ -88,22 +89,33 @@ def test_a_launch_that_calls_them_itself_stays_as_it_is():
     assert [[GRID_DEPENDENCY_LAUNCH.name], [WAIT], [WAIT]] == calls(by_hand)
 
 
-def test_a_launch_whose_threads_load_after_they_have_stored_begins_as_before():
+def test_loops_load_before_they_store():
     size = 8 * THREADS
 
     @T.prim_func
-    def in_turn(A: T.Tensor((size,), "float32"), B: T.Tensor((size,), "float32")):
-        half = T.alloc_global((size,), "float32")
+    def copies(A: T.Tensor((size,), "float32"), B: T.Tensor((size,), "float32")):
         with T.Kernel(1, threads=THREADS):
-            T.copy(A, half)
-        with T.Kernel(1, threads=THREADS):  # four elements at once, and then four more
-            T.copy(half, B)
-        with T.Kernel(1, threads=THREADS):  # all elements are loaded before the first is stored
-            held = T.alloc_fragment((size,), "float32")
-            T.copy(half, held)
-            T.copy(held, B)
+            T.copy(A, B)
 
-    assert [[], [], [WAIT]] == calls(in_turn)
+    assert [[WAIT]] == calls(copies)
+    text = generate_source(copies, Target("cuda", "sm_90a"), CompileOptions()).text
+    assert text.index("A_ahead[v * 4] = ") < text.index("&B[")
+
+
+def test_a_launch_whose_threads_load_after_they_have_stored_begins_behind_all_others():
+    @T.prim_func
+    def in_turn(A: T.Tensor((THREADS,), "float32"), B: T.Tensor((THREADS,), "float32")):
+        with T.Kernel(1, threads=THREADS):
+            for k in T.serial(3):  # what is stored is loaded again
+                for i in T.Parallel(THREADS):
+                    B[i] = A[i] + k
+        with T.Kernel(1, threads=THREADS):
+            T.copy(A, B)
+            T.copy(B, A)
+
+    assert [[], []] == calls(in_turn)
+    source = generate_source(in_turn, Target("cuda", "sm_90a"), CompileOptions())
+    assert [False, False] == [launch.early for launch in source.launches]
 
 
 def test_blocks_that_wait_for_each_other_are_launched_after_all_others():
@@ -116,4 +128,4 @@ def test_blocks_that_wait_for_each_other_are_launched_after_all_others():
             T.sync_grid()
             T.copy(half[bx * THREADS : (bx + 1) * THREADS], B[bx * THREADS : (bx + 1) * THREADS])
 
-    assert [[], []] == calls(grid_barrier)
+    assert [[WAIT], []] == calls(grid_barrier)

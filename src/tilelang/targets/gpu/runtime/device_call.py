@@ -280,7 +280,10 @@ class DeviceCaller:
         functions = program.functions(driver, device)
         maps = program.encoded_maps(driver, names)
         shared = program.shared_bytes(names, driver, device)
-        parts = zip(program.launches, grids, functions, program.formats, maps, shared, strict=True)
+        launches = [
+            dataclasses.replace(each, early=each.early and driver.overlaps_launches) for each in program.launches
+        ]
+        parts = zip(launches, grids, functions, program.formats, maps, shared, strict=True)
         placed = tuple(Placed(*part) if 0 not in part[1] else None for part in parts)
         flag = program.flag(driver).address if program.asserts else 0
         symbols = tuple(int(names[symbol.name]) for symbol in program.signature.symbols)

@@ -96,6 +96,7 @@ class Driver(ABC):
         default_stream: The stream that waits for all others.
         launch: Takes pointers to the configuration, function and parameters of `launch_block`, gives a status.
         version: The newest version of the vendor's interface that it supports, as (major, minor).
+        overlaps_launches: Whether launches may begin before those in front of them have ended, in graphs, too.
     """
 
     functions: ClassVar[DriverFunctions]
@@ -103,6 +104,7 @@ class Driver(ABC):
     device_type: ClassVar[str]
     default_stream: ClassVar[int]
     launch: Callable[..., int]
+    overlaps_launches = False
 
     def __init__(self, library: Any) -> None:
         self._library = library

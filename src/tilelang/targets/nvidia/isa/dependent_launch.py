@@ -67,8 +67,8 @@ FUNCTIONS = (
         GRID_DEPENDENCY_LAUNCH,
         """Lets the next launch on the stream begin, once every block has come here or ended (`griddepcontrol`).
 
-        That launch overlaps with this one if its kernel calls `T.pdl_sync`; what this kernel writes afterwards is seen
-        after that call all the same. Nothing on targets before sm_90.
+        That launch overlaps with this one if its kernel waits for it, by `T.pdl_sync` or because the compiler lets it;
+        what this kernel writes afterwards is seen after that wait all the same. Nothing on targets before sm_90.
         """,
     ),
     Function(
@@ -77,7 +77,8 @@ FUNCTIONS = (
         """Waits until all launches before this one have ended and their writes are there (`griddepcontrol`).
 
         A kernel that calls it is launched so that it may begin before they have ended; before the call it must not
-        touch what they write. Nothing on targets before sm_90, where a launch begins when those before it have ended.
+        touch what they write. Most kernels without a call wait as their first statement. Nothing on targets before
+        sm_90, where a launch begins when those before it have ended.
         """,
         example="T.pdl_sync()",
     ),

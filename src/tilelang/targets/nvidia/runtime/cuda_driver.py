@@ -53,6 +53,8 @@ _HINTS = {
     803: "the driver and the libcuda that was found do not belong together; check LD_LIBRARY_PATH",
 }
 _OLDEST = (11, 8)  # cuLaunchKernelEx, which every launch uses
+# Edges of graphs that do not wait for a kernel's end. Source: CUDA 12.3 release notes, "CUDA Graphs: graph edge data"
+_OVERLAPS_IN_GRAPHS = (12, 3)
 
 
 class CudaDriver(Driver):
@@ -98,6 +100,7 @@ class CudaDriver(Driver):
     def __init__(self, library: Any) -> None:
         super().__init__(library)
         self.launch: Callable[..., int] = library.cuLaunchKernelEx
+        self.overlaps_launches = self.version >= _OVERLAPS_IN_GRAPHS
         self._contexts: dict[int, int] = {}
 
     def _version_of(self, number: int) -> tuple[int, int]:
