@@ -162,6 +162,9 @@ def test_a_pipeline_block_pipelines_the_loop_inside():
         (lambda: T.Persistent([4], 2, 0, num_stages=-1), "num_stages must be an integer >= 0, got -1"),
         (lambda: T.Parallel(), "T.Parallel: needs at least one extent"),
         (lambda: T.Pipelined(4, num_stages=-1), "num_stages must be an integer >= 0, got -1"),
+        (lambda: T.Pipelined(4, num_stages=True), "num_stages must be an integer >= 0, got True"),
+        (lambda: T.Pipelined(4, order=[0, 1], stage=[0, "x"]), r"stage must have an integer for each statement, got \[0, 'x'\]"),
+        (lambda: T.Pipelined(4, order=[True, 0]), r"order must have an integer for each statement, got \[True, 0\]"),
         (lambda: T.serial(T.float32(3)), "T.serial: bounds must be integers, got float32"),
     ],
 )

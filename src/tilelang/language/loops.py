@@ -235,10 +235,16 @@ def pipeline_spec(
     num_stages: int, order: Sequence[int] | None = None, stage: Sequence[int] | None = None
 ) -> PipelineSpec:
     """The checked options of a pipelined loop."""
-    if not isinstance(num_stages, int) or num_stages < 0:
+    if not isinstance(num_stages, int) or isinstance(num_stages, bool) or num_stages < 0:
         raise ProgramError(
             f"T.Pipelined: num_stages must be an integer >= 0, got {num_stages!r}", hint="write num_stages=2"
         )
+    for name, entries in (("order", order), ("stage", stage)):
+        if any(not isinstance(each, int) or isinstance(each, bool) for each in entries or ()):
+            raise ProgramError(
+                f"T.Pipelined: {name} must have an integer for each statement, got {list(entries or ())!r:.60}",
+                hint="write order=[0, 1, 2], stage=[0, 0, 1] for a loop of three statements",
+            )
     return PipelineSpec(num_stages, tuple(order) if order else None, tuple(stage) if stage else None)
 
 
