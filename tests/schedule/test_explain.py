@@ -4,9 +4,9 @@ from xml.etree import ElementTree
 
 from tilelang.errors import Loc
 from tilelang.ir.timeline import Timeline, TimelineSpan
-from tilelang.schedule.explain import program_order, timeline, timeline_text, timelines_svg
+from tilelang.schedule.explain import ProducerLoad, program_order, timeline, timeline_text, timelines_svg
 from tilelang.schedule.loop_graph import Edge, LoopGraph, Work
-from tilelang.schedule.modulo import modulo_schedule
+from tilelang.schedule.modulo import ModuloSchedule, modulo_schedule
 from tilelang.schedule.prefetch import copies_first
 
 GEMM = Work(1024, asynchronous=True, issue=20, latency=60)
@@ -58,6 +58,42 @@ def test_copies_stand_where_they_are_issued():
         "      warps  |cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc|",
         "      A line 1 (2 iterations ahead), B line 2 (2 iterations ahead), c line <3>",
     ]
+
+
+def loads(*readers, cycles=300, versions=2):
+    return [ProducerLoad(f"line {n}", frozenset(each), cycles, 900, versions) for n, each in enumerate(readers, 3)]
+
+
+def test_a_producer_fills_a_stage_as_soon_as_its_last_reader_is_done():
+    chain = LoopGraph((GEMM, Work(1500)), (Edge(0, 1, 0), Edge(1, 0, 1)))
+    made = timeline(
+        chain, program_order(chain), ["line 1", "line 2"], LOC, loads([0], [0]), ("consumer 1", "consumer 2")
+    )
+    assert timeline_text(made).splitlines() == [
+        "in program order: by estimate an iteration takes 2584 cycles, and keeps the warps busy for 1520 cycles",
+        "      producer    |.........................CCCCCCCCDDDDDDD........................|",
+        "      matrix unit |AAAAAAAAAAAAAAAAAAAAAAAAA.......................................|",
+        "      consumer 1  |...........................bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb|",
+        "      consumer 2  |~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~|",
+        "      A line 1, b line 2, C line 3 (2 iterations ahead, there after 900 of 4144 cycles), "
+        "D line 4 (2 iterations ahead, there after 900 of 3844 cycles), ~ another tile, or a wait for it",
+    ]
+
+
+def test_loads_that_take_longest_limit_a_loop_and_reach_into_the_next_iteration():
+    alone = LoopGraph((GEMM,), ())
+    made = timeline(alone, program_order(alone), ["line 1"], LOC, loads([0], [0], cycles=700))
+    assert "in program order: by estimate an iteration keeps the producer busy for 1400 cycles" == made.title
+    assert [("B", 0, 700), ("C", 700, 1024), ("C", 0, 376)] == [
+        (span.letter, span.start, span.end) for span in made.spans if span.unit == "producer"
+    ]
+
+
+def test_a_tile_of_two_stages_has_one_iteration_less_to_arrive():
+    graph = LoopGraph((Work(100), Work(100)), ())
+    spread = ModuloSchedule((0, 1), (0, 1), 200)
+    both = timeline(graph, spread, ["line 1", "line 2"], LOC, loads([0, 1], versions=3)).spans[2]
+    assert "line 3 (3 iterations ahead, there after 900 of 200 cycles)" == both.label
 
 
 def test_a_timeline_has_the_spans_of_statements():

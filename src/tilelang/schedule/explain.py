@@ -13,13 +13,34 @@ from collections.abc import Sequence
 
 from tilelang.errors import NOWHERE, Loc
 from tilelang.ir.timeline import Timeline, TimelineSpan
+from tilelang.records import record
 from tilelang.schedule.loop_graph import LoopGraph, Work
 from tilelang.schedule.modulo import ModuloSchedule, spans
 
 _COLUMNS = 64  # of the text
-_COPIES, _MATRIX_UNIT, _WARPS = "copies", "matrix unit", "warps"
+_COPIES, _MATRIX_UNIT, _WARPS, _PRODUCER = "copies", "matrix unit", "warps", "producer"
+_ANOTHER_TILE = "~"  # the letter of what other consumers do meanwhile
 _LEFT, _WIDTH, _ROW, _TEXT = 100, 800, 28, 16  # of the picture, in pixels
 _TITLE = 120  # characters of a line of its title
+
+
+@record(slots=True)
+class ProducerLoad:
+    """A tile that a producer loads for a loop of consumers.
+
+    Attributes:
+        label: The statement.
+        readers: The numbers of the statements that read the tile, after which its memory is filled again.
+        cycles: For which the load keeps the way to shared memory busy.
+        latency: Cycles after which the tile is there.
+        versions: How many iterations ahead it is loaded.
+    """
+
+    label: str
+    readers: frozenset[int]
+    cycles: int
+    latency: int
+    versions: int
 
 
 def program_order(graph: LoopGraph) -> ModuloSchedule:
@@ -28,26 +49,68 @@ def program_order(graph: LoopGraph) -> ModuloSchedule:
     return ModuloSchedule((0,) * count, tuple(range(count)), graph.serial_cycles)
 
 
-def timeline(graph: LoopGraph, schedule: ModuloSchedule, labels: Sequence[str], loc: Loc = NOWHERE) -> Timeline:
-    """The timeline of an iteration, with the stages, the cycles by the cost model, and the busiest unit."""
+def timeline(
+    graph: LoopGraph,
+    schedule: ModuloSchedule,
+    labels: Sequence[str],
+    loc: Loc = NOWHERE,
+    loads: Sequence[ProducerLoad] = (),
+    partitions: Sequence[str] = (_WARPS,),
+) -> Timeline:
+    """The timeline of an iteration, with the stages, the cycles by the cost model, and the busiest unit.
+
+    Args:
+        graph: The graph of the loop.
+        schedule: When its statements run.
+        labels: A label for each statement.
+        loc: The loop.
+        loads: What a producer loads for it.
+        partitions: The names of the warps that run it, and of those that compute another tile meanwhile.
+    """
     found = spans(graph, schedule.stage, schedule.order)
     end = max(span.end for span in found)
     copies = any(work.prefetched for work in graph.work)
-    units = (_COPIES, _WARPS) if copies else (_MATRIX_UNIT, _WARPS)
-    title = _title_of_copies(schedule) if copies else _title(graph, schedule)
+    units = (_COPIES, _WARPS) if copies else (*([_PRODUCER] if loads else []), _MATRIX_UNIT, *partitions)
+    title = _title_of_copies(schedule) if copies else _title(graph, schedule, sum(load.cycles for load in loads))
     last = max(schedule.stage)
     made = []
+    timed = [*zip(found, schedule.stage, strict=True)]
     for number, (span, work, label) in enumerate(zip(found, graph.work, labels, strict=True)):
         when = schedule.stage[number]
         suffix = " of the iteration before" if when else ""
         if copies:
             suffix = f" ({_ahead(last - when)})" if last > when else ""
-        made.append(TimelineSpan(_unit(work), _letter(number, work), label + suffix, span.start, span.end))
+        unit = _unit(work) if copies or work.asynchronous else partitions[0]
+        made.append(TimelineSpan(unit, _letter(number, work), label + suffix, span.start, span.end))
+    made += _loads(loads, [(when * end + span.start, when * end + span.end) for span, when in timed], end)
+    made += [TimelineSpan(unit, _ANOTHER_TILE, "another tile, or a wait for it", 0, end) for unit in partitions[1:]]
     return Timeline(title, units, tuple(made), end, loc)
 
 
-def _title(graph: LoopGraph, schedule: ModuloSchedule) -> str:
-    busy = {"the matrix unit": graph.unit_cycles, "the warps": graph.warp_cycles}
+def _loads(loads: Sequence[ProducerLoad], times: Sequence[tuple[int, int]], end: int) -> list[TimelineSpan]:
+    """When a producer loads tiles: one after another, as soon as the last reader of an iteration is done.
+
+    Args:
+        loads: The loads.
+        times: When the statements of an iteration begin and end.
+        end: The cycles from one iteration to the next.
+    """
+    made, free = list[TimelineSpan](), 0
+    for number, load in enumerate(loads, len(times)):
+        reads = [times[reader] for reader in load.readers]
+        start = max([free, *(last for _, last in reads)])
+        free = start + load.cycles
+        left = load.versions * end - start + min((first for first, _ in reads), default=0)
+        label = f"{load.label} ({_ahead(load.versions)}, there after {load.latency} of {left} cycles)"
+        begin, letter = start % max(end, 1), _letter(number, Work(0, prefetched=True))
+        made.append(TimelineSpan(_PRODUCER, letter, label, begin, min(begin + load.cycles, end)))
+        if begin + load.cycles > end:  # the rest is at the beginning of the next iteration
+            made.append(TimelineSpan(_PRODUCER, letter, label, 0, min(begin + load.cycles - end, begin)))
+    return made
+
+
+def _title(graph: LoopGraph, schedule: ModuloSchedule, loading: int) -> str:
+    busy = {"the matrix unit": graph.unit_cycles, "the warps": graph.warp_cycles, "the producer": loading}
     critical = max(busy, key=lambda unit: busy[unit])
     if schedule == program_order(graph):
         takes = f"takes {schedule.cycles} cycles, and " if len(graph.work) > 1 else ""
@@ -84,7 +147,7 @@ def timeline_text(made: Timeline) -> str:
     """The title, a line for each unit, and the legend."""
     width = max(map(len, made.units))
     rows = [f"      {unit.ljust(width)} |{_row(made, unit)}|" for unit in made.units]
-    legend = ", ".join(f"{span.letter} {span.label}" for span in made.spans)
+    legend = ", ".join(dict.fromkeys(f"{span.letter} {span.label}" for span in made.spans))
     return "\n".join((made.title, *rows, f"      {legend}"))
 
 

@@ -26,12 +26,7 @@ from tilelang.ops.gemm import Gemm
 from tilelang.ops.reduce import Reduce
 from tilelang.records import record
 from tilelang.saved_schedule import Placement, in_sequence
-from tilelang.schedule.computed_tiles import (
-    VERSIONS,
-    accessed_outside,
-    computed_tiles,
-    doubled_tiles,
-)
+from tilelang.schedule.computed_tiles import VERSIONS, accessed_outside, computed_tiles, doubled_tiles
 from tilelang.schedule.consumer_loops import (
     asynchronous_gemms,
     consumer_body,
@@ -40,7 +35,7 @@ from tilelang.schedule.consumer_loops import (
     runs_asynchronously,
     threads_access_memory,
 )
-from tilelang.schedule.explain import program_order, timeline
+from tilelang.schedule.explain import ProducerLoad, program_order, timeline
 from tilelang.schedule.in_flight import adds_to_same_registers
 from tilelang.schedule.live_registers import live_registers
 from tilelang.schedule.load_groups import LoadGroup, is_pipelined
@@ -62,6 +57,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.capabilities import (
     TargetCapabilities,
     divides_columns,
 )
+from tilelang.targets.nvidia.passes.warp_specialization.producer_loads import partition_names, producer_loads
 from tilelang.targets.nvidia.passes.warp_specialization.register_budget import registers_for_tiles, tile_registers
 from tilelang.targets.nvidia.passes.warp_specialization.speculative_softmax import SpeculativeLoop, with_speculation
 from tilelang.targets.nvidia.schedule import MAX_VOTING_WARPGROUPS, WARPGROUP_THREADS, Schedule
@@ -91,6 +87,8 @@ class LoopSchedule:
         required: Whether the user asks for this schedule.
         computed: The tiles that may have two versions.
         speculative: The loop with its speculative step, if it has one.
+        loads: What the producer loads for it.
+        partitions: Who runs it, as `partition_names` gives it.
     """
 
     loop: For
@@ -101,6 +99,8 @@ class LoopSchedule:
     required: bool = False
     computed: frozenset[Buffer] = frozenset()
     speculative: SpeculativeLoop | None = None
+    loads: tuple[ProducerLoad, ...] = ()
+    partitions: tuple[str, ...] = ()
 
     @property
     def speculation(self) -> Speculation | None:
@@ -164,7 +164,7 @@ class LoopSchedule:
 
     def _timeline(self, schedule: ModuloSchedule) -> Timeline:
         labels = [f"line {s.loc.line}" if s.loc.line else type(s).__name__ for s in self.body.statements]
-        return timeline(self.graph, schedule, labels, self.loop.loc)
+        return timeline(self.graph, schedule, labels, self.loop.loc, self.loads, self.partitions)
 
 
 def loop_schedules(
@@ -414,13 +414,17 @@ class _Scheduling:
         more = one_stage - registers
         together = _readers(body, inside) if self.schedule.stages < _MIN_CROSSING_VERSIONS else ()
 
+        names = partition_names(self.schedule)
+        loads = producer_loads(body, inside, self.schedule, self.capabilities.context.target.machine)
+
         def found(computed: frozenset[Buffer]) -> LoopSchedule:
             graph = loop_graph(body, work, dict.fromkeys(computed, VERSIONS), _waits)
             graph = dataclasses.replace(
                 graph, values=values, registers=registers, one_stage_registers=more, together=together
             )
-            made = LoopSchedule(ready, operands, body, graph, modulo_schedule(graph), computed=computed)
-            return dataclasses.replace(made, speculative=speculative)
+            return LoopSchedule(
+                ready, operands, body, graph, modulo_schedule(graph), False, computed, speculative, loads, names
+            )
 
         best = found(frozenset())
         computed = computed_tiles(body, self.loop, self.launch, runs) if self.double else frozenset()
