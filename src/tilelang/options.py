@@ -154,7 +154,7 @@ class CompileOptions:
             OptionError: A number is none, or out of its range.
         """
         without = (PassConfigKey.TL_DISABLE_WARP_SPECIALIZED, PassConfigKey.TL_DISABLE_TMA_LOWER)
-        given = {field: self._read(key, KINDS[field]) for field, key in _SCHEDULE_KEYS.items()}
+        given = {field: self._read(key, KINDS[field]) for field, key in SCHEDULE_KEYS.items()}
         return ScheduleOverrides(specialized=not any(map(self._is_on, without)), **given)
 
     @property
@@ -251,6 +251,11 @@ class CompileOptions:
             raise _refused(key, value, kind.expected, kind.example) from None
 
     @property
+    def without_effect(self) -> tuple[str, ...]:
+        """The keys that steer decisions of published TileLang which are not taken here."""
+        return tuple(key for key, _ in self.pass_configs if key not in _EFFECTIVE)
+
+    @property
     def key(self) -> str:
         """A text that differs whenever the compiled result may."""
         return repr((self.pass_configs, self.compile_flags))
@@ -291,7 +296,7 @@ def _refused(key: PassConfigKey, value: object, expected: str, example: str) -> 
     )
 
 
-_SCHEDULE_KEYS = MappingProxyType(
+SCHEDULE_KEYS = MappingProxyType(
     {
         "persistent": PassConfigKey.TL_PERSISTENT,
         "consumers": PassConfigKey.TL_CONSUMERS,
@@ -304,6 +309,28 @@ _SCHEDULE_KEYS = MappingProxyType(
         "workspace_split": PassConfigKey.TL_WORKSPACE_SPLIT,
         "last_wave": PassConfigKey.TL_LAST_WAVE,
     }
+)
+"""The keys that set fields of `ScheduleOverrides`."""
+_EFFECTIVE = frozenset(
+    key.value
+    for key in (
+        *SCHEDULE_KEYS.values(),
+        PassConfigKey.TL_SCHEDULE,
+        PassConfigKey.TL_DISABLE_WARP_SPECIALIZED,
+        PassConfigKey.TL_DISABLE_TMA_LOWER,
+        PassConfigKey.TL_DISABLE_WGMMA,
+        PassConfigKey.TL_L2_HINTS,
+        PassConfigKey.TL_NAN_PROPAGATE,
+        PassConfigKey.TL_ENABLE_FAST_MATH,
+        PassConfigKey.TL_DISABLE_FAST_MATH,
+        PassConfigKey.TL_DISABLE_SAFE_MEMORY_ACCESS,
+        PassConfigKey.TL_ENABLE_PTXAS_VERBOSE_OUTPUT,
+        PassConfigKey.TL_PTXAS_REGISTER_USAGE_LEVEL,
+        PassConfigKey.TL_ENABLE_DUMP_IR,
+        PassConfigKey.TL_DUMP_IR_DIR,
+        PassConfigKey.TL_LAYOUT_VISUALIZATION_ENABLE,
+        PassConfigKey.TL_LAYOUT_VISUALIZATION_FORMATS,
+    )
 )
 _LAYOUT_FORMATS = ("txt", "svg", "pdf", "png")
 _KEYS = frozenset(key.value for key in PassConfigKey)

@@ -93,6 +93,12 @@ class ScheduleOverrides:
     blocks_per_sm: int | None = None
 
 
+def fields_set(overrides: ScheduleOverrides) -> dict[str, object]:
+    """What a user sets, but for whether warps are specialized."""
+    values = {each.name: getattr(overrides, each.name) for each in dataclasses.fields(overrides)}
+    return {name: value for name, value in values.items() if name != "specialized" and value is not None}
+
+
 # -- values that users write ----------------------------------------------------------------------------------------
 @record(slots=True)
 class Kind:
@@ -110,8 +116,8 @@ class Kind:
     example: str
 
 
-_MAX_CLUSTER = 8  # blocks that a cluster may have on all GPUs
-_MAX_EPILOGUE_PARTS = 8
+MAX_CLUSTER = 8  # blocks that a cluster may have on all GPUs
+MAX_EPILOGUE_PARTS = 8
 
 
 def _boolean(value: object) -> bool:
@@ -130,7 +136,7 @@ def _integer(low: int, high: int) -> Kind:
 
 
 def _parts(value: object) -> int:
-    if not isinstance(value, int) or not 0 <= value <= _MAX_EPILOGUE_PARTS:
+    if not isinstance(value, int) or not 0 <= value <= MAX_EPILOGUE_PARTS:
         raise ValueError
     return value
 
@@ -139,7 +145,7 @@ def _extents(value: object) -> tuple[int, int, int]:
     sides = tuple(value) if isinstance(value, tuple | list) else (value,)
     if 1 <= len(sides) <= 3 and all(type(side) is int and side >= 1 for side in sides):
         x, y, z = (*sides, 1, 1)[:3]
-        if x * y * z <= _MAX_CLUSTER:
+        if x * y * z <= MAX_CLUSTER:
             return x, y, z
     raise ValueError
 
@@ -180,11 +186,11 @@ KINDS = MappingProxyType(
         "persistent": BOOLEAN,
         "consumers": _integer(1, 4),
         "stages": _integer(1, 64),
-        "epilogue_parts": Kind(_parts, f"True, False or a number of parts up to {_MAX_EPILOGUE_PARTS}", "2"),
+        "epilogue_parts": Kind(_parts, f"True, False or a number of parts up to {MAX_EPILOGUE_PARTS}", "2"),
         "mma_in_flight": _integer(0, 1),
         "ping_pong": BOOLEAN,
-        "cluster": Kind(_extents, f"the extents of a cluster of at most {_MAX_CLUSTER} blocks", "(2, 1)"),
-        "split_k": _integer(1, 8),
+        "cluster": Kind(_extents, f"the extents of a cluster of at most {MAX_CLUSTER} blocks", "(2, 1)"),
+        "split_k": _integer(1, MAX_CLUSTER),
         "workspace_split": _integer(1, 64),
         "last_wave": _integer(1, 64),
         "blocks_per_sm": _integer(1, 2),

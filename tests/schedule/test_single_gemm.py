@@ -4,6 +4,7 @@ import pytest
 from specialized import TABLE, context, gemm_kernel, launch_of, warp_specialize
 
 import tilelang.language as T
+from tilelang.errors import ProgramError
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import For
 from tilelang.ir.verify import verify
@@ -21,7 +22,9 @@ def lines(func, **pass_configs):
 
 
 def waits(func, **pass_configs):
-    made = warp_specialize(func, in_flight=1, **pass_configs)
+    with pytest.raises(ProgramError, match="'tl.in_flight' cannot be 1: no loop of at least two stages is one gemm"):
+        warp_specialize(func, in_flight=1, **pass_configs)
+    made = warp_specialize(func, **pass_configs)
     return [s.wait for s in walk(launch_of(made).body) if isinstance(s, Gemm)]
 
 

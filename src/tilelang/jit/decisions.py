@@ -15,14 +15,21 @@ from tilelang.ir.func import PrimFunc
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, Launch, ParallelLoop, Stmt, Store, TileOp
 from tilelang.ir.visit import expressions, loads_of, walk
+from tilelang.options import CompileOptions
 from tilelang.passes.runner import Snapshot
 from tilelang.passes.tile.warn_serialized_loops import SERIAL
 from tilelang.saved_schedule import schedule_text
 from tilelang.schedule.explain import timeline_text, timelines_svg
+from tilelang.schedule.unused_overrides import unused_overrides
 
 
-def decisions(shots: Sequence[Snapshot]) -> str:
-    """The decisions about every launch of a program, in order, and the schedule as a text that can be set again."""
+def decisions(shots: Sequence[Snapshot], options: CompileOptions) -> str:
+    """The decisions about every launch of a program, in order, and the schedule as a text that can be set again.
+
+    Args:
+        shots: The program after each pass.
+        options: What the user sets, of which the text says what has no effect.
+    """
     lines: list[str] = []
     last = shots[-1].func
     for number, launch in enumerate(_launches(last)):
@@ -36,6 +43,7 @@ def decisions(shots: Sequence[Snapshot]) -> str:
         lines.extend(f"  {_at(made.loc)}T.Pipelined: {timeline_text(made)}" for made in launch.plan.timelines)
         lines.extend(f"  {_at(note.loc)}{note.text}" for note in launch.plan.notes)
     plans = [launch.plan for launch in _launches(last)]
+    lines += unused_overrides(options, plans)
     if any(plan.schedule is not None or plan.placements for plan in plans):
         lines.append(f"schedule: {schedule_text([plan.overrides for plan in plans])}")
     return "\n".join(lines)

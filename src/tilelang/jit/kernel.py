@@ -247,7 +247,7 @@ class JITKernel(KernelInspection, WithoutSubscript):
         shots = snapshots(self.prim_func, self.target, self.options)
         if svg is not None:
             write_timelines(shots[-1].func, svg)
-        text = decisions(shots)
+        text = decisions(shots, self.options)
         try:
             return f"{predicted(shots[-1].func, self.target, self.options, self._runner.code)}\n{text}"
         except (OptionError, ProgramValueError):

@@ -10,8 +10,8 @@ from tilelang.errors import ProgramError, ResourceError
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.stmt import For, Launch, Stmt
 from tilelang.ir.visit import walk
-from tilelang.options import CompileOptions
-from tilelang.saved_schedule import Placement
+from tilelang.options import SCHEDULE_KEYS, CompileOptions
+from tilelang.saved_schedule import Placement, ScheduleOverrides, fields_set
 
 
 def check_launches(func: PrimFunc, options: CompileOptions) -> None:
@@ -29,7 +29,21 @@ def check_launches(func: PrimFunc, options: CompileOptions) -> None:
         )
 
 
-def without_counterpart(launch: Launch, name: str, value: object, arch: str) -> ProgramError:
+def check_only_placements(func: PrimFunc, options: CompileOptions, arch: str) -> None:
+    """Refuses what a saved schedule sets beside placements, unless it is that there is none of something, or one.
+
+    Raises:
+        ProgramError: The schedule is that of another program, or of a machine whose kernels have more.
+    """
+    check_launches(func, options)
+    launches = (stmt for stmt in walk(func.body) if isinstance(stmt, Launch))
+    for launch, saved in zip(launches, options.saved_schedules, strict=False):
+        for name, value in fields_set(saved).items():
+            if name != "loops" and (value is True or value not in (0, 1, (1, 1, 1))):
+                raise _without_counterpart(launch, name, value, arch)
+
+
+def _without_counterpart(launch: Launch, name: str, value: object, arch: str) -> ProgramError:
     """A saved schedule has something that no kernel for a machine has."""
     return ProgramError(
         f"pass_configs: 'tl.schedule' sets {name!r} to {value}, which kernels for {arch} do not have",
@@ -121,6 +135,49 @@ def too_many_registers(
         loc=launch.loc,
         hint=f"'registers': {list(fitting)} fits",
     )
+
+
+def impossible(launch: Launch, field: str, value: object, reason: str, fitting: object) -> ProgramError:
+    """A kernel cannot have what the user sets of its schedule.
+
+    Args:
+        launch: The launch.
+        field: The field of `ScheduleOverrides`.
+        value: What it is set to.
+        reason: Why that cannot be.
+        fitting: The nearest value that can.
+    """
+    return ProgramError(
+        f"pass_configs: {key_of(field)} cannot be {value}: {reason}",
+        loc=launch.loc,
+        hint=f"{key_of(field)}: {fitting} fits",
+    )
+
+
+def impossible_together(
+    launch: Launch, overrides: ScheduleOverrides, reason: str, fitting: ScheduleOverrides
+) -> ProgramError:
+    """Warps of a kernel cannot be specialized with all that the user sets, and can be without it.
+
+    Args:
+        launch: The launch.
+        overrides: What the user sets.
+        reason: Why warps are not specialized then.
+        fitting: The schedule that the compiler chooses without it.
+    """
+    given = fields_set(overrides)
+    what = " and ".join(f"{key_of(name)}: {value}" for name, value in given.items())
+    instead = " and ".join(f"{key_of(name)}: {getattr(fitting, name)}" for name in given)
+    return ProgramError(
+        f"pass_configs: warps cannot be specialized with {what}: {reason}",
+        loc=launch.loc,
+        hint=f"{instead} {'fits' if len(given) == 1 else 'fit'}",
+    )
+
+
+def key_of(field: str) -> str:
+    """How a user sets a field of `ScheduleOverrides`: by a key of `pass_configs`, or in the text of a schedule."""
+    return f"'{SCHEDULE_KEYS[field].value}'" if field in SCHEDULE_KEYS else f"{field!r} of 'tl.schedule'"
 
 
 def statement_at(stmt: Stmt) -> str:

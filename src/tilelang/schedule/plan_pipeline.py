@@ -120,7 +120,8 @@ class _Plan(Rewriter):
         node, placement = planned.loop, planned.placement
         self.placements[original] = placement
         if placement is None:
-            wanted = node.pipeline is not None and (node.pipeline.num_stages > 1 or node.pipeline.stage is not None)
+            spec = node.pipeline or PipelineSpec()
+            wanted = spec.num_stages > 1 or (spec.order, spec.stage) != (None, None)
             if wanted and planned.reason:
                 self.notes.append(Note(f"T.Pipelined: the loop stays serial: {planned.reason}", node.loc))
             serial = self.visit(node.body) or Seq((), loc=node.loc)

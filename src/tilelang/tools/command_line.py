@@ -87,7 +87,7 @@ def _show(chosen: argparse.Namespace) -> int:
         return 0
     parts: dict[str, Callable[[], str]] = {
         "ir": lambda: to_text(func),
-        "explain": lambda: decisions(snapshots(func, target, options)),
+        "explain": lambda: decisions(snapshots(func, target, options), options),
         "source": lambda: generate_source(func, target, options).text,
     }
     for name, text in parts.items():

@@ -1,9 +1,10 @@
-"""Clusters stand where they are asked for and possible, and a note says why not."""
+"""Clusters stand where they are asked for and possible; what is not is refused."""
 
 import pytest
 from specialized import TABLE, gemm_kernel, launch_of, warp_specialize
 
 import tilelang.language as T
+from tilelang.errors import ProgramError
 from tilelang.passes.tile import inline_bindings
 from tilelang.targets.nvidia.passes.choose_cluster import divides_grid
 from tilelang.targets.nvidia.passes.choose_schedule import choose_schedule
@@ -73,19 +74,35 @@ def test_the_clusters_of_the_kernel_stay_where_an_override_multicasts_nothing():
     assert not chosen(func, cluster=(3, 1))[0].persistent
 
 
-def test_grids_that_are_not_known_to_be_cut_are_left_alone():
-    schedule, notes = chosen(gemm_kernel(1024, 128 * 7, 256), cluster=2)
-    assert (1, 1, 1) == schedule.cluster
-    assert ["tl.cluster: left out, since the grid is not known to consist of whole ones"] == notes
-    schedule, notes = chosen(gemm_kernel(T.dynamic("M"), 1024, 256), cluster=(1, 2))
-    assert (1, 1, 1) == schedule.cluster and len(notes) == 1
+@pytest.mark.parametrize(
+    ("sizes", "cluster", "grid", "fitting"),
+    [
+        ((1024, 128 * 7, 256), (2, 1, 1), "7 x 8", (1, 1, 1)),
+        ((1024, 128 * 6, 256), (4, 2, 1), "6 x 8", (3, 2, 1)),
+        ((T.dynamic("M"), 1024, 256), (1, 2, 1), "8 x (M + 128 - 1) // 128", (1, 1, 1)),
+        ((1024, 1024, 256), (1, 1, 2), "8 x 8", (1, 1, 1)),
+    ],
+)
+def test_clusters_of_which_a_grid_is_not_known_to_consist_are_refused(sizes, cluster, grid, fitting):
+    with pytest.raises(ProgramError) as caught:
+        chosen(gemm_kernel(*sizes), cluster=cluster)
+    reason = f"the grid of {grid} blocks is not known to consist of whole clusters"
+    assert f"pass_configs: 'tl.cluster' cannot be {cluster}: {reason}" == caught.value.message
+    assert f"'tl.cluster': {fitting} fits" == caught.value.hint
+
+
+def test_grids_may_be_known_to_consist_of_clusters_along_one_dimension():
     assert ((2, 1, 1), {"A_s": (0,)}) == multicast(gemm_kernel(T.dynamic("M"), 1024, 256), cluster=2)
-    assert ((1, 1, 1), {}) == multicast(gemm_kernel(1024, 1024, 256), cluster=(1, 1, 2))
 
 
 def test_blocks_are_persistent_only_if_the_grid_surely_consists_of_whole_clusters():
-    unknown, _ = chosen(gemm_kernel(T.dynamic("M"), 1024, 256, cluster=(1, 2)), persistent=True)
+    unknown, _ = chosen(gemm_kernel(T.dynamic("M"), 1024, 256, cluster=(1, 2)))
     assert not unknown.persistent and (1, 2, 1) == unknown.cluster
+    with pytest.raises(ProgramError) as caught:
+        chosen(gemm_kernel(T.dynamic("M"), 1024, 256, cluster=(1, 2)), persistent=True)
+    reason = "the grid is not known to consist of whole clusters of 1 x 2 x 1 blocks"
+    assert f"pass_configs: 'tl.persistent' cannot be True: {reason}" == caught.value.message
+    assert "'tl.persistent': False fits" == caught.value.hint
     known, _ = chosen(gemm_kernel(T.dynamic("M"), 1024, 256, cluster=(2, 1)))
     assert known.persistent
     few, _ = chosen(gemm_kernel(128 * 8, 128 * 16, 256, cluster=(4, 1)))  # 128 blocks, but 120 run at once

@@ -10,7 +10,7 @@ from specialized import gemm_kernel
 
 import tilelang
 import tilelang.language as T
-from tilelang.errors import ResourceError
+from tilelang.errors import ProgramError, ResourceError
 from tilelang.ir.stmt import Launch
 from tilelang.ir.visit import walk
 from tilelang.options import CompileOptions
@@ -139,10 +139,14 @@ def test_the_printed_schedule_gives_the_same_kernel_without_spills():
     assert 0 == kernel.resources.spill_bytes
 
 
-def test_two_blocks_that_do_not_fit_become_one_with_a_note():
-    plan = plan_of(linear("retention", columns=128), schedule='[{"blocks_per_sm": 2}]')
-    assert (1, 2) == (plan.schedule.blocks_per_sm, plan.schedule.consumers)
-    assert about_blocks(plan)[0].startswith("one block at once on a multiprocessor: tiles take 224 registers")
+def test_two_blocks_that_do_not_fit_are_refused():
+    with pytest.raises(ProgramError) as caught:
+        plan_of(linear("retention", columns=128), schedule='[{"blocks_per_sm": 2}]')
+    assert (
+        "pass_configs: warps cannot be specialized with 'blocks_per_sm' of 'tl.schedule': 2: tiles take 224 registers of a "
+        "thread, which has 208 for them"
+    ) == caught.value.message
+    assert "'blocks_per_sm' of 'tl.schedule': 1 fits" == caught.value.hint
 
 
 def simulated(name, launches, *sizes, **tiles):

@@ -9,6 +9,7 @@ from specialized import TARGET, context, gemm_kernel
 from split_k_gemm import TWO_TIMINGS, draw
 
 import tilelang.language as T
+from tilelang.errors import ProgramError
 from tilelang.ir.expr import int_const
 from tilelang.ir.func import Level
 from tilelang.ir.stmt import Launch
@@ -112,10 +113,22 @@ def reason(func, **pass_configs):
     return note.removeprefix("tl.last_wave: blocks do not share sums, since ")
 
 
-def test_what_has_no_last_wave_of_its_own_is_told():
+def refusal(func, **pass_configs):
+    with pytest.raises(ProgramError) as caught:
+        lowered(func, last_wave=2, **pass_configs)
+    assert "'tl.last_wave': 1 fits" == caught.value.hint
+    return caught.value.message.removeprefix("pass_configs: 'tl.last_wave' cannot be 2: ")
+
+
+def test_what_has_no_last_wave_is_told():
     assert "4 tiles are no whole waves of 4 and some more" == reason(products((2, 2)))
     assert "3 tiles are no whole waves of 4 and some more" == reason(products((3, 1)))
+
+
+def test_a_last_wave_that_cannot_be_divided_is_refused():
     in_panels = gemm_kernel(64 * 5, 64 * 5, 128, 64, 64, 32)
-    assert "single blocks do not compute the tiles row by row" == reason(in_panels)
-    assert "single blocks do not compute the tiles row by row" == reason(products((5, 1)), split=2)
-    assert "only the call knows how many tiles there are" == reason(gemm_kernel(T.dynamic("m"), 64, 128, 64, 64, 32))
+    assert "single blocks do not compute the tiles row by row" == refusal(in_panels)
+    assert "single blocks do not compute the tiles row by row" == refusal(products((5, 1)), split=2)
+    assert "only the call knows how many tiles there are" == refusal(gemm_kernel(T.dynamic("m"), 64, 128, 64, 64, 32))
+    assert "'tl.workspace_split' lets blocks share all tiles" == refusal(products((3, 2)), workspace_split=2)
+    assert 3 == len(launches(lowered(products((3, 2)), last_wave=2, workspace_split=1)))

@@ -4,6 +4,7 @@ import pytest
 from specialized import TARGET, gemm_kernel, warp_specialize
 
 import tilelang.language as T
+from tilelang.errors import ProgramError
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Launch
 from tilelang.ir.verify import verify
@@ -88,11 +89,19 @@ def test_other_machines_and_other_instructions_have_one_launch():
     assert 1 == len(launches(warp_specialize(few, passes=PASSES, disable_warp_specialized=True)))
 
 
-def test_what_cannot_be_split_is_told():
-    found = notes(gemm_kernel(512, 512, 16384, 128, 128, 64, cluster=2), workspace_split=4)
-    assert ["tl.workspace_split: blocks do not share sums, since blocks run in clusters already"] == found
-    found = notes(gemm_kernel(T.dynamic("m"), 64, 512, 64, 64, 64), workspace_split=4)
-    assert ["tl.workspace_split: blocks do not share sums, since only the call knows how many tiles there are"] == found
+@pytest.mark.parametrize(
+    ("func", "reason", "fitting"),
+    [
+        (gemm_kernel(512, 512, 16384, 128, 128, 64, cluster=2), "blocks run in clusters already", 1),
+        (gemm_kernel(T.dynamic("m"), 64, 512, 64, 64, 64), "only the call knows how many tiles there are", 1),
+        (gemm_kernel(512, 512, 192), "4 blocks would share iterations of which there are 3", 3),
+    ],
+)
+def test_what_cannot_be_split_is_refused(func, reason, fitting):
+    with pytest.raises(ProgramError) as caught:
+        warp_specialize(func, passes=PASSES, workspace_split=4)
+    assert f"pass_configs: 'tl.workspace_split' cannot be 4: {reason}" == caught.value.message
+    assert f"'tl.workspace_split': {fitting} fits" == caught.value.hint
 
 
 def test_one_block_does_not_add_up_whole_tiles_unasked():

@@ -26,7 +26,7 @@ from tilelang.saved_schedule import Placement, in_sequence
 from tilelang.schedule.async_copies import is_asynchronous
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.loop_graph import Work, loop_graph
-from tilelang.schedule.override_errors import check_launches, without_counterpart
+from tilelang.schedule.override_errors import check_only_placements
 from tilelang.schedule.placement_legality import placement_override, version_counts, violation
 from tilelang.schedule.plan_pipeline import LoopPlanner, PlannedLoop, plan_pipeline
 from tilelang.schedule.prefetch import copies_first
@@ -126,14 +126,7 @@ def _rows(buffer: Buffer) -> int:
 
 
 def _check_saved(func: PrimFunc, context: PassContext) -> None:
-    """Refuses saved schedules that set more than placements, other than that there is none of something, or one."""
-    check_launches(func, context.options)
-    launches = (stmt for stmt in walk(func.body) if isinstance(stmt, Launch))
-    for launch, saved in zip(launches, context.options.saved_schedules, strict=False):
-        for field in dataclasses.fields(saved):
-            name, value = field.name, getattr(saved, field.name)
-            if name not in ("specialized", "loops") and (value is True or value not in (None, 0, 1, (1, 1, 1))):
-                raise without_counterpart(launch, name, value, context.target.arch)
+    check_only_placements(func, context.options, context.target.arch)
 
 
 PASS = plan_pipeline(_Planner, _check_saved)

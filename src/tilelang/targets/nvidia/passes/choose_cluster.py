@@ -1,8 +1,8 @@
 """Decides whether blocks of a launch run in clusters, and which tiles they load by multicast.
 
 Takes a launch as `flatten_sequences` gives it; gives the extents of a cluster, and the tiles of which each block loads
-a part for all. Invariant: a cluster that the kernel sets stays unless `pass_configs` override it; an override is left
-out with a note where the grid does not consist of such clusters, or where no tile is shared.
+a part for all. Invariant: a cluster that the kernel sets stays unless `pass_configs` override it; an override is an
+error where the grid does not consist of such clusters, and left out with a note where no tile is shared.
 
 By default, two blocks form a cluster where rows of a tensor do not begin at sectors of the L2 cache. Each row of a TMA
 box then touches one sector more, and nearly always one cache line more; on an H200 the plain gemm of 5000^3 took 1.45
@@ -16,14 +16,17 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
+from tilelang.dtypes import INT32
 from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.expr import int_const
+from tilelang.ir.expr import const, int_const
+from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Launch
 from tilelang.lowering.alignment import is_multiple, strides
 from tilelang.ops.copy import Copy
 from tilelang.schedule.load_groups import LoadGroup
 from tilelang.schedule.multicast import multicast_axes
+from tilelang.schedule.override_errors import impossible
 from tilelang.targets.machine import SECTOR_BYTES, Machine
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities
 from tilelang.targets.nvidia.schedule import Schedule
@@ -33,20 +36,30 @@ Extents = tuple[int, int, int]  # blocks along the dimensions of the grid
 _NO_CLUSTER: Extents = (1, 1, 1)
 
 
-def cluster_of(launch: Launch, override: Extents | None, load_groups: Sequence[LoadGroup] = ()) -> tuple[Extents, str]:
-    """The extents of a launch's clusters, and why they are not those of `pass_configs`.
+def cluster_of(launch: Launch, override: Extents | None, load_groups: Sequence[LoadGroup] = ()) -> Extents:
+    """The extents of a launch's clusters.
 
     Args:
         launch: The launch, from `flatten_sequences`.
         override: The extents that `pass_configs` set.
         load_groups: The loads that may be multicast by default.
+
+    Raises:
+        ProgramError: The grid is not known to consist of the clusters that `pass_configs` set.
     """
     given = launch.hints.cluster
     if override is None:
-        return _profitable(launch, load_groups) if given == _NO_CLUSTER else given, ""
+        return _profitable(launch, load_groups) if given == _NO_CLUSTER else given
     if divides_grid(launch, override):
-        return override, ""
-    return given, "the grid is not known to consist of whole ones"
+        return override
+    grid = " x ".join(map(to_text, launch.grid))
+    extents = (*launch.grid, *(const(1, INT32) for _ in override[len(launch.grid) :]))
+    fitting = [
+        next(size for size in range(most, 0, -1) if is_multiple(extent, size))
+        for extent, most in zip(extents, override, strict=True)
+    ]
+    reason = f"the grid of {grid} blocks is not known to consist of whole clusters"
+    raise impossible(launch, "cluster", override, reason, tuple(fitting))
 
 
 def is_persistent(launch: Launch, cluster: Extents, override: bool | None, machine: Machine) -> bool:

@@ -21,31 +21,25 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.sequences import statements_of
-from tilelang.ir.stmt import Alloc, CallStmt, For, Launch, Seq, Stmt, TileOp
+from tilelang.ir.stmt import Alloc, For, Launch, Seq, Stmt
 from tilelang.ir.timeline import Timeline
-from tilelang.ir.visit import Rewriter, uses, walk
+from tilelang.ir.visit import Rewriter, walk
 from tilelang.lowering.lowering import Lowerings
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.properties import Property
 from tilelang.passes.tile import demote_fragments, flatten_parallel
 from tilelang.passes.tile.expand_to_loops import all_but_gemms_expanded
-from tilelang.saved_schedule import Placement, ScheduleOverrides
+from tilelang.saved_schedule import MAX_CLUSTER, Placement, ScheduleOverrides, fields_set
 from tilelang.schedule.iteration import trip_count
-from tilelang.schedule.load_groups import (
-    LoadGroup,
-    LoadGroups,
-    flatten_sequences,
-    is_pipelined,
-)
-from tilelang.schedule.override_errors import check_launches
+from tilelang.schedule.load_groups import LoadGroup, LoadGroups, flatten_sequences, is_pipelined
+from tilelang.schedule.override_errors import check_launches, check_only_placements, impossible, impossible_together
 from tilelang.schedule.single_gemm import has_tile_work, only_gemm
 from tilelang.targets.nvidia.machines import Feature
 from tilelang.targets.nvidia.passes.choose_cluster import (
     Extents,
     cluster_of,
     is_persistent,
-    not_clustered,
     with_multicast,
 )
 from tilelang.targets.nvidia.passes.choose_split_k import choose_cluster_splits
@@ -57,7 +51,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.capabilities import (
     TargetCapabilities,
     target_capabilities,
 )
-from tilelang.targets.nvidia.passes.warp_specialization.check_overrides import check_overrides
+from tilelang.targets.nvidia.passes.warp_specialization.check_overrides import check_overrides, check_placements
 from tilelang.targets.nvidia.passes.warp_specialization.consumer_count import (
     choose_consumers,
     consumers_refusal,
@@ -65,6 +59,11 @@ from tilelang.targets.nvidia.passes.warp_specialization.consumer_count import (
 )
 from tilelang.targets.nvidia.passes.warp_specialization.epilogue import first_release
 from tilelang.targets.nvidia.passes.warp_specialization.held_operands import with_held_operands
+from tilelang.targets.nvidia.passes.warp_specialization.launch_rules import (
+    NotSpecialized,
+    check_launch,
+    pipelined_gemms,
+)
 from tilelang.targets.nvidia.passes.warp_specialization.loop_schedules import (
     LoopSchedule,
     issues_in_order,
@@ -88,17 +87,14 @@ _MIN_PING_PONG_STAGES = 4
 _FEW_ACCUMULATORS = 128
 
 
-class _NotSpecialized(Exception):
-    """Why a launch is not specialized, in a few words."""
-
-
 def choose_schedule(lowerings: Lowerings) -> Pass:
     """The pass for one target's table of lowerings."""
 
     def run(func: PrimFunc, context: PassContext) -> PrimFunc:
-        check_launches(func, context.options)
         if not context.target.has(Feature.TMA | Feature.WGMMA | Feature.MBARRIER):
+            check_only_placements(func, context.options, context.target.arch)
             return func
+        check_launches(func, context.options)
         capabilities = target_capabilities(func, lowerings, context)
         body = _Launches(func, capabilities).visit(func.body) or Seq((), loc=func.body.loc)
         return func if body is func.body else dataclasses.replace(func, body=body)
@@ -128,18 +124,20 @@ class _Launches(Rewriter):
         if not any(isinstance(s, Gemm) for loop in pipelined for s in walk(loop)):
             return node
         padded_node = pad_rows_to_swizzle_span(node, self._capabilities.layouts)
-        overrides = self._capabilities.context.options.launch_schedule(self._numbers[node])
+        overrides = given = self._capabilities.context.options.launch_schedule(self._numbers[node])
         if node.plan.blocks_per_sm > 1:
             overrides = dataclasses.replace(overrides, blocks_per_sm=node.plan.blocks_per_sm)
-        notes, one_block = [*node.plan.notes], dataclasses.replace(overrides, blocks_per_sm=None)
-        for each in dict.fromkeys((overrides, one_block)):
+        notes = [*node.plan.notes]
+        for each in dict.fromkeys((overrides, given)):
             choice = _Choice(self._func, padded_node, self._capabilities, each)
             try:
                 schedule = choice.schedule()
                 break
-            except _NotSpecialized as reason:
-                what = ONE_BLOCK if each.blocks_per_sm else "not specialized"
+            except NotSpecialized as reason:
+                what = "not specialized" if each == given else ONE_BLOCK
                 notes.append(Note(f"{what}: {reason}", node.loc))
+                if each == given and fields_set(given):
+                    self._check_alone(padded_node, given, str(reason))
         else:
             return dataclasses.replace(node, plan=dataclasses.replace(node.plan, notes=tuple(notes)))
         node = padded_node
@@ -148,9 +146,6 @@ class _Launches(Rewriter):
             requested = 0 if loop.pipeline is None else loop.pipeline.num_stages
             if schedule.stages < requested:
                 notes.append(Note(f"T.Pipelined: {schedule.stages} of {requested} stages fit or are of use", loop.loc))
-        parts = overrides.epilogue_parts or 1
-        if parts > 1 and schedule.epilogue_parts != parts:
-            notes.append(Note(f"tl.staged: no results have rows of {parts} equal parts that can be stored", node.loc))
         if (release := first_release(node)) is not None:
             notes.append(Note("results are stored by threads, since flags signal them to other blocks", release.loc))
         plan = dataclasses.replace(node.plan, schedule=schedule, placements=choice.placements, notes=tuple(notes))
@@ -158,6 +153,17 @@ class _Launches(Rewriter):
         plan = dataclasses.replace(plan, timelines=timelines)
         node = self._capabilities.with_plans(choice.prepared or choice.launch, choice.gemms, schedule.tile_threads)
         return dataclasses.replace(node, hints=dataclasses.replace(node.hints, cluster=schedule.cluster), plan=plan)
+
+
+    def _check_alone(self, launch: Launch, overrides: ScheduleOverrides, reason: str) -> None:
+        """Raises if warps are not specialized because of what the user sets."""
+        free = ScheduleOverrides(specialized=overrides.specialized)
+        try:
+            fitting = _Choice(self._func, launch, self._capabilities, free).schedule()
+        except NotSpecialized:
+            return
+        possible = dataclasses.replace(fitting.overrides(), blocks_per_sm=fitting.blocks_per_sm)
+        raise impossible_together(launch, overrides, reason, possible)
 
 
 class _Choice:
@@ -198,25 +204,21 @@ class _Choice:
         """The schedule.
 
         Raises:
-            _NotSpecialized: There is none, or none that pays.
+            NotSpecialized: There is none, or none that pays.
         """
-        self._check_launch()
+        check_launch(self._launch, specialized=self._overrides.specialized)
         load_groups = self._capabilities.load_groups(self._launch)
-        self.gemms = self._gemms(load_groups, [load_group for load_group in load_groups.found if load_group.pipelined])
+        self.gemms = pipelined_gemms(self._launch, load_groups)
         consumers = self._consumers()
         load_groups = self._with_held_operands(consumers) or load_groups
         self.notes += self._recomputed(load_groups.found)
-        asked, machine = self._overrides.split_k, self._target.machine
-        if (blocks := asked or choose_cluster_splits(self._launch, consumers, machine)) > 1:
-            try:
-                return self._split_k_schedule(blocks, consumers)
-            except (_NotSpecialized, NotSplit) as reason:
-                if asked:
-                    self.notes.append(Note(f"tl.split: blocks do not share sums, since {reason}", self._launch.loc))
-                self._split_k, self._launch = 1, flatten_sequences(self.launch)
-        schedule = self._with_second_versions(load_groups, consumers)
-        shared_bytes = machine.shared_of_block(self._blocks_per_sm)
-        check_overrides(self._launch, self._overrides, schedule, load_groups.found, shared_bytes)
+        schedule = self._split_k_schedule(consumers) or self._with_second_versions(load_groups, consumers)
+        launch, shared_bytes = self._launch, self._target.machine.shared_of_block(self._blocks_per_sm)
+        groups = self._capabilities.load_groups(launch).found
+        stores = self._capabilities.epilogue_stores(launch, schedule.tile_threads)
+        check_overrides(launch, self._overrides, schedule, groups, stores, shared_bytes)
+        loops = [s for s in walk(launch.body) if isinstance(s, For) and is_pipelined(s)]
+        check_placements(loops, self._overrides.loops, self.placements, schedule)
         return schedule
 
     def _with_held_operands(self, consumers: int) -> LoadGroups | None:
@@ -227,7 +229,7 @@ class _Choice:
         self.launch = self._launch = held
         self.notes += notes
         load_groups = self._capabilities.load_groups(held)
-        self.gemms = self._gemms(load_groups, [group for group in load_groups.found if group.pipelined])
+        self.gemms = pipelined_gemms(held, load_groups)
         return load_groups
 
     def _with_second_versions(self, load_groups: LoadGroups, consumers: int) -> Schedule:
@@ -245,7 +247,7 @@ class _Choice:
                 return doubled
             if stages > 1 and doubled.stages >= max(self._overrides.stages or 0, min(schedule.stages, _FEW_STAGES)):
                 return doubled
-        except _NotSpecialized:
+        except NotSpecialized:
             pass  # shared memory does not hold them
         self.notes, self._doubled = [*notes], ()
         return self._with_loop_schedules(self._whole_tile_schedule(load_groups, consumers), double=False)
@@ -256,23 +258,47 @@ class _Choice:
         found = {each.loop.var: each.placement for each in self.loop_schedules}
         return tuple(found.get(s.var) for s in walk(self._launch.body) if isinstance(s, For) and is_pipelined(s))
 
-    def _split_k_schedule(self, blocks: int, consumers: int) -> Schedule:
-        """The schedule in which `blocks` blocks split the reduction of a tile."""
-        if cluster_of(self._launch, self._overrides.cluster)[0] != (1, 1, 1):
-            raise _NotSpecialized("blocks run in clusters already")
+    def _split_k_schedule(self, consumers: int) -> Schedule | None:
+        """The schedule in which several blocks split the reduction of a tile; None if that does not pay."""
+        asked = self._overrides.split_k
+        blocks = asked or choose_cluster_splits(self._launch, consumers, self._target.machine)
+        try:
+            return self._split_by(blocks, consumers)
+        except (NotSpecialized, NotSplit) as reason:
+            if asked is None:
+                return None
+            others = sorted(range(1, MAX_CLUSTER + 1), key=lambda count: abs(count - blocks))
+            fitting = next(count for count in others if self._can_split_by(count, consumers))
+            raise impossible(self._launch, "split_k", blocks, str(reason), fitting) from None
+
+    def _can_split_by(self, blocks: int, consumers: int) -> bool:
+        try:
+            return blocks == 1 or self._split_by(blocks, consumers) is not None
+        except (NotSpecialized, NotSplit):
+            return False
+
+    def _split_by(self, blocks: int, consumers: int) -> Schedule | None:
+        """The schedule in which `blocks` blocks split the reduction of a tile; None for one."""
+        if blocks == 1:
+            return None
+        if cluster_of(self._launch, self._overrides.cluster) != (1, 1, 1):
+            raise NotSpecialized("blocks run in clusters already")
         if self._overrides.persistent:
-            raise _NotSpecialized("tl.persistent lets blocks stay for several tiles")
-        self._split_k, self._launch = blocks, split(self._launch, blocks, consumers)
-        return self._best(self._capabilities.load_groups(self._launch), consumers, persistent=False)
+            raise NotSpecialized("'tl.persistent' lets blocks stay for several tiles")
+        whole = self._launch
+        try:
+            self._split_k, self._launch = blocks, split(whole, blocks, consumers)
+            return self._best(self._capabilities.load_groups(self._launch), consumers, persistent=False)
+        except (NotSpecialized, NotSplit):
+            self._split_k, self._launch = 1, whole
+            raise
 
     def _whole_tile_schedule(self, load_groups: LoadGroups, consumers: int) -> Schedule:
         """The schedule of blocks that each compute whole tiles."""
-        cluster, reason = cluster_of(self._launch, self._overrides.cluster, load_groups.found)
+        cluster = cluster_of(self._launch, self._overrides.cluster, load_groups.found)
         schedule = self._in_clusters(load_groups, consumers, cluster)
         if schedule.cluster != cluster:  # the override is left out: take the cluster of the kernel
             schedule = self._in_clusters(load_groups, consumers, self._launch.hints.cluster)
-        if reason:
-            self.notes.append(not_clustered(self._launch, reason))
         return schedule
 
     def _in_clusters(self, load_groups: LoadGroups, consumers: int, cluster: Extents) -> Schedule:
@@ -319,18 +345,18 @@ class _Choice:
             doubled=self._doubled,
         )
         if isinstance(budget, str):
-            raise _NotSpecialized(budget)
-        consumers = 2 if ping_pong else consumers
+            raise NotSpecialized(budget)
+        consumers, stages, groups = 2 if ping_pong else consumers, budget.stages, load_groups.found
         return Schedule(
             consumers,
-            budget.stages,
+            stages,
             budget.outer_stages,
-            *self._producer_resources(consumers, live_tile_registers(self._launch, sharing), load_groups.found),
+            *self._producer_resources(consumers, live_tile_registers(self._launch, sharing), groups),
             persistent=persistent,
-            panel=panel_of(self._launch, load_groups.found) if persistent else None,
+            panel=panel_of(self._launch, groups) if persistent else None,
             epilogue_parts=budget.epilogue_parts,
             staged_additions=budget.staged_additions,
-            mma_in_flight=int(budget.stages > 1) if ping_pong else self._mma_in_flight(consumers, budget.stages, only),
+            mma_in_flight=int(stages > 1) if ping_pong else self._mma_in_flight(consumers, stages, only, groups),
             ping_pong=ping_pong,
             split_k=self._split_k,
             blocks_per_sm=self._blocks_per_sm,
@@ -375,21 +401,6 @@ class _Choice:
             self._demoted[self._launch] = [buffer for buffer, reason in reasons.items() if reason]
         return self._demoted[self._launch]
 
-    def _check_launch(self) -> None:
-        """Refuses launches that use instructions or thread indices themselves."""
-        launch = self._launch
-        if not self._overrides.specialized:
-            raise _NotSpecialized("switched off by pass_configs")
-        for stmt in walk(launch.body):
-            if isinstance(stmt, CallStmt):
-                raise _NotSpecialized(f"the kernel calls {stmt.routine.name} itself")
-            if isinstance(stmt, TileOp) and stmt.required_lowering:
-                raise _NotSpecialized(f"the kernel calls {stmt.name} itself")
-            if isinstance(stmt, Gemm) and stmt.wait:
-                raise _NotSpecialized("the kernel waits for its gemms itself")
-        if launch.thread is not None and uses(launch.body, launch.thread):
-            raise _NotSpecialized("the kernel names the threads")
-
     def _recomputed(self, load_groups: Sequence[LoadGroup]) -> list[Note]:
         """The note on the scalars that the producer recomputes."""
         needed = frozenset[Buffer]().union(*(load_group.backward_slice().buffers for load_group in load_groups))
@@ -397,27 +408,12 @@ class _Choice:
         return [Note(f"the producer computes {', '.join(names)} for itself", self._launch.loc)] if names else []
 
     # -- partitions ---------------------------------------------------------------------------------------------
-    def _gemms(self, load_groups: LoadGroups, pipelined: Sequence[LoadGroup]) -> list[Gemm]:
-        """The gemms of pipelined loops; all their operands must be in load groups."""
-        loaded = {tile for load_group in load_groups.found for tile in load_group.tiles}
-        filled = {copy.dst.buffer: (copy, reason) for copy, reason in load_groups.refused}
-        loops = [s for s in walk(self._launch.body) if isinstance(s, For) and is_pipelined(s)]
-        gemms = [s for loop in loops for s in walk(loop) if isinstance(s, Gemm)]
-        for gemm in gemms:
-            for operand in (gemm.a.buffer, gemm.b.buffer):
-                if operand in filled and operand not in loaded:
-                    copy, reason = filled[operand]
-                    raise _NotSpecialized(f"{_line(copy)}T.copy to '{operand.name}': {reason}")
-        if not pipelined:
-            raise _NotSpecialized("no pipelined loop loads a tile that other statements use")
-        return list(dict.fromkeys(gemms))
-
     def _consumers(self) -> int:
         """The number of consumer warpgroups."""
         asked, capabilities = self._overrides.consumers, self._capabilities
         found = choose_consumers(self._launch, self.gemms, capabilities, asked, self._blocks_per_sm)
         if isinstance(found, str):
-            raise _NotSpecialized(found)
+            raise NotSpecialized(found)
         return found
 
     def _suits_one_consumer(self, gemm: Gemm) -> bool:
@@ -439,8 +435,13 @@ class _Choice:
         blocks, machine = self._blocks_per_sm, self._target.machine
         return producer_and_registers(self._launch, consumers, needed, machine, blocks, counts=counts)
 
-    def _mma_in_flight(self, consumers: int, stages: int, only: Gemm | None) -> int:
+    def _mma_in_flight(
+        self, consumers: int, stages: int, only: Gemm | None, load_groups: Sequence[LoadGroup]
+    ) -> int:
         """Gemms in flight: 1 where those of other warpgroups do not keep the tensor cores busy meanwhile."""
+        loops = [s for s in walk(self._launch.body) if isinstance(s, For)]
+        if stages < 2 or not any(only_gemm(loop, load_groups) for loop in loops):
+            return 0
         if self._overrides.mma_in_flight is not None:
             return self._overrides.mma_in_flight
         enough = stages >= _MIN_PING_PONG_STAGES
@@ -482,7 +483,3 @@ class _Choice:
 def _uses_of_shared_memory(schedule: Schedule) -> tuple[int, ...]:
     """What second versions of computed tiles must not take from others where they save a wait alone."""
     return schedule.stages, schedule.outer_stages, schedule.epilogue_parts, schedule.staged_additions
-
-
-def _line(stmt: Stmt) -> str:
-    return f"line {stmt.loc.line}: " if stmt.loc.line else ""

@@ -33,6 +33,10 @@ from tilelang.targets.nvidia.passes.warp_specialization.capabilities import Targ
 from tilelang.transforms.fresh_names import with_fresh_names
 
 
+class NothingLeft(NotSplit):
+    """There is no last wave with fewer tiles than others."""
+
+
 def split_waves(
     launch: Launch, at_once: int, capabilities: TargetCapabilities, overrides: ScheduleOverrides
 ) -> tuple[Launch, Launch]:
@@ -45,7 +49,8 @@ def split_waves(
         overrides: What the user sets of the schedule.
 
     Raises:
-        NotSplit: There are no whole waves or no others, or tiles are not computed row by row.
+        NothingLeft: There are no whole waves, or no other tiles.
+        NotSplit: Tiles are not computed row by row.
     """
     launch = flatten_sequences(launch)
     extents = [int_const(extent) for extent in launch.grid]
@@ -54,11 +59,11 @@ def split_waves(
     tiles = math.prod(extent or 0 for extent in extents)
     waves, left = divmod(tiles, at_once) if at_once else (0, 0)
     if not waves or not left:
-        raise NotSplit(f"{tiles} tiles are no whole waves of {at_once} and some more")
+        raise NothingLeft(f"{tiles} tiles are no whole waves of {at_once} and some more")
     whole = waves * at_once - 1
     groups = capabilities.load_groups(launch).found
     in_order = panel_of(launch, groups) is None and choose_tile_order(launch, groups) is None
-    if not in_order or cluster_of(launch, overrides.cluster, groups)[0] != (1, 1, 1) or (overrides.split_k or 1) > 1:
+    if not in_order or cluster_of(launch, overrides.cluster, groups) != (1, 1, 1) or (overrides.split_k or 1) > 1:
         raise NotSplit("single blocks do not compute the tiles row by row")
     if launch.hints.layouts:
         raise NotSplit("layouts are annotated")

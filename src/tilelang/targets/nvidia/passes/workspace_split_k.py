@@ -38,15 +38,17 @@ from tilelang.ir.visit import Rewriter, substitute_stmt, uses, walk
 from tilelang.lowering.lowering import Lowerings
 from tilelang.lowering.regions import whole
 from tilelang.ops.copy import Copy
+from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.properties import Property
 from tilelang.saved_schedule import ScheduleOverrides
 from tilelang.schedule.load_groups import flatten_sequences
+from tilelang.schedule.override_errors import impossible
 from tilelang.targets.nvidia.isa.dependent_launch import GRID_DEPENDENCY_WAIT
 from tilelang.targets.nvidia.machines import Feature
 from tilelang.targets.nvidia.passes.choose_split_k import choose_workspace_splits
 from tilelang.targets.nvidia.passes.gemm_loop import GemmLoop, NotSplit, find_gemm_loop, split_loop
-from tilelang.targets.nvidia.passes.last_wave import split_waves
+from tilelang.targets.nvidia.passes.last_wave import NothingLeft, split_waves
 from tilelang.targets.nvidia.passes.partition_epilogue_n import NotPartitioned, columns_of, partition_epilogue_n
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities, target_capabilities
 
@@ -251,20 +253,25 @@ class _Launches(Rewriter):
         self._number += 1
         if not overrides.specialized or not self._context.options.async_mma:
             return node
-        all_tiles, last_wave = overrides.workspace_split, overrides.last_wave
+        all_tiles, last_wave = overrides.workspace_split, overrides.last_wave or 1
         try:
-            if last_wave is not None and last_wave > 1 and all_tiles is None:
+            if last_wave > 1:
+                if (all_tiles or 1) > 1:
+                    raise NotSplit("'tl.workspace_split' lets blocks share all tiles")
                 made = self._by_waves(node, last_wave, overrides)
             elif (parts := all_tiles or (choose_workspace_splits(node, machine) if _is_free(overrides) else 1)) > 1:
                 made = split(node, parts, required=all_tiles is not None)
             else:
                 return node
-        except NotSplit as reason:
-            if not (all_tiles or last_wave):
-                return node
-            key = "tl.workspace_split" if all_tiles else "tl.last_wave"
-            note = Note(f"{key}: blocks do not share sums, since {reason}", node.loc)
+        except NothingLeft as reason:
+            note = Note(f"tl.last_wave: blocks do not share sums, since {reason}", node.loc)
             return dataclasses.replace(node, plan=dataclasses.replace(node.plan, notes=(*node.plan.notes, note)))
+        except NotSplit as reason:
+            if max(all_tiles or 1, last_wave) == 1 or not any(isinstance(stmt, Gemm) for stmt in walk(node.body)):
+                return node
+            if last_wave > 1:
+                raise impossible(node, "last_wave", last_wave, str(reason), 1) from None
+            raise impossible(node, "workspace_split", all_tiles, str(reason), _nearest(node, all_tiles or 1)) from None
         self._number += sum(isinstance(stmt, Launch) for stmt in made) - 1
         return Seq(made, loc=node.loc)
 
@@ -275,6 +282,18 @@ class _Launches(Rewriter):
         note = Note(f"{waves.plan.tiles} tiles in whole waves, the others by the next launch", launch.loc)
         plan = dataclasses.replace(waves.plan, last_wave=parts, notes=(*waves.plan.notes, note))
         return (*sums, dataclasses.replace(waves, plan=plan), filling, adding)
+
+
+def _nearest(launch: Launch, parts: int) -> int:
+    """The number of blocks closest to `parts` that can share each tile of a launch."""
+
+    def is_possible(count: int) -> bool:
+        try:
+            return count == 1 or bool(split(launch, count, required=True))
+        except NotSplit:
+            return False
+
+    return next(filter(is_possible, range(parts - 1, 0, -1)))
 
 
 def _is_free(overrides: ScheduleOverrides) -> bool:

@@ -16,7 +16,7 @@ GROUPS = target_capabilities(FUNC, TABLE, context()).load_groups(LAUNCH).found
 
 
 def checked(schedule, **overrides):
-    check_overrides(LAUNCH, ScheduleOverrides(**overrides), schedule, GROUPS, 200_000)
+    check_overrides(LAUNCH, ScheduleOverrides(**overrides), schedule, GROUPS, (), 200_000)
 
 
 def test_what_fits_passes():
@@ -24,6 +24,13 @@ def test_what_fits_passes():
     checked(Schedule(2, 4), stages=4, registers=(240, 24))
     check_consumers(LAUNCH, 2, lambda count: "")
     check_consumers(LAUNCH, 2, lambda count: "none can")  # the launch is not specialized then
+
+
+def test_results_that_cannot_be_stored_through_shared_memory():
+    reason = "no results can be stored through shared memory while the next tile is computed"
+    with pytest.raises(ProgramError, match=f"'tl.staged' cannot be True: {reason}") as caught:
+        checked(Schedule(2, 4), epilogue_parts=True)
+    assert "'tl.staged': 0 fits" == caught.value.hint
 
 
 def test_more_stages_than_there_are_are_refused():
