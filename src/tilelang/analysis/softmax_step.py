@@ -10,6 +10,8 @@
     O[i, j] = O[i, j] * r[i]
     T.gemm(P, V, O)                                   not part of the step
 
+Instead of the maxima before, the new ones may have a tile of their own, which is copied to m at the end.
+
 Takes a loop; gives a `SoftmaxStep`. Invariant: the loop accesses m, old, r, t and total in no other statement, O and
 the weights only in gemms after the step that add their product to O, and S otherwise only before the search for the
 maximum. So O and total are sums of the same exponentials, relative to m, whatever m is.
@@ -45,6 +47,7 @@ class SoftmaxStep:
 
     Attributes:
         statements: Its statements, in program order.
+        last: The statement in whose place all of them can be done: the last one, but for a copy of new maxima.
         search: The search for the largest score of each row.
         function: The name of the exponential, "exp" or "exp2".
         scale: What scores are multiplied by in it.
@@ -53,10 +56,11 @@ class SoftmaxStep:
         total: The running sums.
         output: O.
         converted: P; None if the scores are the weights.
-        temporaries: old, r and t.
+        temporaries: The maxima before or the new ones, r and t.
     """
 
     statements: tuple[Stmt, ...]
+    last: Stmt
     search: Reduce
     function: str
     scale: Expr
@@ -127,20 +131,25 @@ class _Parts:
         if rescale is None or sums is None:
             return None
         convert = self._only(lambda s: _copied(s, scores))
-        by_data = [keep[0], *updates, factor[0], exponential[0], *sums.statements, rescale[0]]
-        by_data += [] if convert is None else [convert[0]]
-        if not _are_in_order(by_data, self._statements):
+        changes = [*updates, factor[0], exponential[0], *sums.statements, rescale[0]]
+        changes += [] if convert is None else [convert[0]]
+        if _are_in_order([keep[0], *changes], self._statements):
+            changes, running = [keep[0], *changes], maximum
+        elif _are_in_order([*changes, keep[0]], self._statements):
+            running = keep[1]  # new maxima become those before
+        else:
             return None
         return SoftmaxStep(
-            tuple(s for s in self._statements if s in set(by_data)),
+            tuple(s for s in self._statements if s in {keep[0], *changes}),
+            max(changes, key=self._statements.index),
             self._search,
             *exponential[1],
             scores,
-            maximum,
+            running,
             sums.total,
             rescale[1],
             None if convert is None else convert[1],
-            frozenset((keep[1], factor[1], *sums.temporary)),
+            frozenset((maximum, keep[1], factor[1], *sums.temporary)) - {running},
         )
 
     def _only(self, answer: Callable[[Stmt], _Answer | None]) -> tuple[Stmt, _Answer] | None:
@@ -195,7 +204,7 @@ def _stands_alone(step: SoftmaxStep, statements: Sequence[Stmt]) -> bool:
     if len({tile.storage for tile in tiles}) < len(tiles):
         return False
     place = {stmt: number for number, stmt in enumerate(statements)}
-    before, behind = place[step.search], place[step.statements[-1]]
+    before, behind = place[step.search], place[step.last]
     own = set(step.statements)
     for stmt in statements:
         used = _touched(stmt) & set(tiles)

@@ -81,7 +81,7 @@ class _Loops(Rewriter):
         if not _is_independent(step, node, self._launch):
             return node
         self.found[node] = step
-        own, last = set(step.statements), step.statements[-1]
+        own, last = set(step.statements), step.last
         body = [operator if s is last else s for s in flat_statements(loop.body) if s is last or s not in own]
         made = dataclasses.replace(node, body=Seq(tuple(body), loc=node.body.loc))
         return Seq((*allocations, made), loc=node.loc) if allocations else made
