@@ -12,7 +12,7 @@ def test_the_corpus_covers_every_kind_of_program():
 def test_texts_and_refusals_are_kept_alike():
     assert "extern \"C\"" in text_of(corpus()["vector_add.add"], TARGETS["sm_90a"])
     refused = text_of(corpus()["02_gemm.warp_specialized_gemm.warp_specialized"], TARGETS["sm_75"])
-    assert refused.startswith("NoLowering: mbarrier_init: sm_75 cannot do that")
+    assert refused.startswith("NoLowering: T.alloc_barrier: sm_75 cannot do that")
 
 
 def test_a_text_that_changed_is_shown(tmp_path, monkeypatch, capsys):

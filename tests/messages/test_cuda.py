@@ -190,7 +190,7 @@ hint: spread it over 128 threads, with copies if there are fewer elements
         body('S = T.alloc_shared((64, 64), "float16")\nR = T.alloc_local((8,), "float16")\n'
              "T.ptx_stmatrix(False, 4, R[0], S[0, 0])\n"),
         """\
-stmatrix_x4: sm_80 cannot do that; it needs one of sm_90, sm_90a, sm_100, sm_100a, sm_100f, sm_103a, sm_120, sm_120a
+T.ptx_stmatrix: sm_80 cannot do that; it needs one of sm_90, sm_90a, sm_100, sm_100a, sm_100f, sm_103a, sm_120, sm_120a
  --> kernel.py:9:9
 9 |         T.ptx_stmatrix(False, 4, R[0], S[0, 0])
   |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
@@ -365,7 +365,7 @@ hint: run it with execution_backend='simulator' and target={'kind': 'cuda', 'arc
         "reference",
         'x = T.alloc_var("float32", init=3.0)\nA[0, 0] = T.shfl_xor(x, 1)\n',
         """\
-shuffle_xor_float32: is for single GPU threads, and the reference interpreter runs a block as one program
+T.shfl_xor: is for single GPU threads, and the reference interpreter runs a block as one program
  --> kernel.py:8:9
 8 |         A[0, 0] = T.shfl_xor(x, 1)
   |         ^^^^^^^^^^^^^^^^^^^^^^^^^^

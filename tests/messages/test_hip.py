@@ -104,32 +104,32 @@ hint: divide the blocks among the axes of T.Kernel(...), or give each block more
 """),
     "a transaction barrier": statement(
         "b = T.alloc_barrier(1)",
-        f"mbarrier_init: gfx942 cannot do that; it needs one of {SM_80_ON}",
+        f"T.alloc_barrier: gfx942 cannot do that; it needs one of {SM_80_ON}",
         "compile with target={'kind': 'cuda', 'arch': 'sm_80'}, or let T.Pipelined wait for copies, and T.sync_threads() for threads",
     ),
     "a wait for copies of another vendor": statement(
         "T.ptx_wait_group(0)",
-        f"cp_async_wait: gfx942 cannot do that; it needs one of {SM_80_ON}",
+        f"T.ptx_wait_group: gfx942 cannot do that; it needs one of {SM_80_ON}",
         "compile with target={'kind': 'cuda', 'arch': 'sm_80'}, or write T.copy in loops of T.Pipelined, which waits for it",
     ),
     "a fence of matrix instructions of another vendor": statement(
         "T.warpgroup_arrive()",
-        "wgmma_fence: gfx942 cannot do that; it needs one of sm_90a",
+        "T.warpgroup_arrive: gfx942 cannot do that; it needs one of sm_90a",
         "compile with target={'kind': 'cuda', 'arch': 'sm_90a'}, or write T.gemm, which waits for itself",
     ),
     "registers by hand": statement(
         "T.set_max_nreg(24, 0)",
-        "set_max_registers_dec_24: gfx942 cannot do that; it needs one of sm_90a",
+        "T.set_max_nreg: gfx942 cannot do that; it needs one of sm_90a",
         "compile with target={'kind': 'cuda', 'arch': 'sm_90a'}, or leave it out: all waves of a block have the same registers",
     ),
     "a barrier of a cluster": statement(
         "T.cluster_sync()",
-        f"cluster_arrive: gfx942 cannot do that; it needs one of {SM_90_ON}",
+        f"T.cluster_sync: gfx942 cannot do that; it needs one of {SM_90_ON}",
         "compile with target={'kind': 'cuda', 'arch': 'sm_90'}, or let blocks meet in global memory: T.sync_grid() waits for all of them",
     ),
     "a fence between proxies": statement(
         "T.fence_proxy_async()",
-        f"fence_proxy_async: gfx942 cannot do that; it needs one of {SM_90_ON}",
+        f"T.fence_proxy_async: gfx942 cannot do that; it needs one of {SM_90_ON}",
         "compile with target={'kind': 'cuda', 'arch': 'sm_90'}, or leave it out: it orders what the copy engine does",
     ),
     "tensor memory": statement(
@@ -139,28 +139,28 @@ hint: divide the blocks among the axes of T.Kernel(...), or give each block more
     ),
     "an election among 64 lanes": statement(
         "T.shuffle_elect(64)",
-        "elect: names lanes by the bits of a uint32, but a warp of gfx942 has 64 lanes",
+        "T.shuffle_elect: names lanes by the bits of a uint32, but a warp of gfx942 has 64 lanes",
         "write T.get_lane_idx() == 0, which holds in one lane of a warp",
     ),
     "a barrier of some lanes of 64": statement(
         "T.sync_warp(0xff)",
-        "sync_warp: names lanes by the bits of a uint32, but a warp of gfx942 has 64 lanes",
+        "T.sync_warp: names lanes by the bits of a uint32, but a warp of gfx942 has 64 lanes",
         "write T.sync_warp() without a mask, for all lanes of a warp",
     ),
     "assembly of another vendor": statement(
         "T.inline_ptx('membar.gl;')",
-        f"inline_ptx: gfx942 cannot do that; it needs one of {', '.join(MACHINES)}",
+        f"T.inline_ptx: gfx942 cannot do that; it needs one of {', '.join(MACHINES)}",
         "compile with target={'kind': 'cuda', 'arch': 'sm_75'}, or call a C++ function of T.import_source by T.call_extern",
     ),
     "a store with a hint": statement(
         "T.stg(A[0, 0], 1.0, hint='evict_first')",
-        f"store_float16_evict_first: gfx942 cannot do that; it needs one of {', '.join(MACHINES)}",
+        f"T.stg: gfx942 cannot do that; it needs one of {', '.join(MACHINES)}",
         "compile with target={'kind': 'cuda', 'arch': 'sm_75'}, or write the element itself, as in A[i] = B[j]: hints and "
         "caches decide nothing about results",
     ),
     "a clock": (
         errors.NoLowering, "gfx942", body("A[0, 0] = T.cast(T.clock64(), 'float16')\n"), f"""\
-clock64: gfx942 cannot do that; it needs one of {', '.join(MACHINES)}
+T.clock64: gfx942 cannot do that; it needs one of {', '.join(MACHINES)}
  --> kernel.py:7:9
 7 |         A[0, 0] = T.cast(T.clock64(), 'float16')
   |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
@@ -185,17 +185,17 @@ hint: compile with target={{'kind': 'cuda', 'arch': 'sm_90'}}, or leave cluster_
 """),
     "a named barrier": statement(
         "T.sync_threads(1, 64)",
-        f"bar_sync: gfx942 cannot do that; it needs one of {', '.join(MACHINES)}",
+        f"T.sync_threads: gfx942 cannot do that; it needs one of {', '.join(MACHINES)}",
         "compile with target={'kind': 'cuda', 'arch': 'sm_75'}, or write T.sync_threads() for all threads, or T.sync_warp() for those of a warp",
     ),
     "a named barrier of half a wave": statement(
         "T.sync_threads(1, 32)",
-        f"bar_sync: gfx942 cannot do that; it needs one of {', '.join(MACHINES)}",
+        f"T.sync_threads: gfx942 cannot do that; it needs one of {', '.join(MACHINES)}",
         "compile with target={'kind': 'cuda', 'arch': 'sm_75'}, or write T.sync_threads() for all threads, or T.sync_warp() for those of a warp",
     ),
     "a shuffle by a mask of 32 lanes": (
         errors.NoLowering, "gfx942", body("A[0, 0] = T.shfl_xor(A[0, 0], 1)\n"), """\
-shuffle_xor_float16: names lanes by the bits of a uint32, but a warp of gfx942 has 64 lanes
+T.shfl_xor: names lanes by the bits of a uint32, but a warp of gfx942 has 64 lanes
  --> kernel.py:7:9
 7 |         A[0, 0] = T.shfl_xor(A[0, 0], 1)
   |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^

@@ -185,7 +185,7 @@ class _Encoder:
             self._buffers.pop(stmt.buffer, None)
             self._seen.clear()
         for field in dataclasses.fields(stmt):
-            if field.name in ("loc", "plan"):  # a plan follows from the rest
+            if field.name in ("loc", "written", "plan"):  # a plan follows from the rest
                 continue
             value = getattr(stmt, field.name)
             if field.name in _DEFINES and value is not None:

@@ -340,7 +340,8 @@ class CallStmt(Stmt):
 
     A region argument is passed as the address of its first element; strides and extents are separate arguments. `reads`
     and `writes` are the regions that the call accesses; `result` receives its value, visible in the rest of the
-    enclosing `Seq`.
+    enclosing `Seq`. `written` is the function that the user called, such as "T.alloc_barrier"; empty for calls that the
+    compiler adds.
     """
 
     routine: Routine
@@ -348,6 +349,12 @@ class CallStmt(Stmt):
     reads: tuple[Region, ...] = ()
     writes: tuple[Region, ...] = ()
     result: Var | None = None
+    written: str = ""
+
+    @property
+    def shown(self) -> str:
+        """What messages call it."""
+        return self.written or self.routine.name.removeprefix("tl_")
 
 
 @record(slots=True)

@@ -70,5 +70,5 @@ def emit_call(
     result = None
     if instruction.result is not None:
         result = Var(stager.suggest(name or instruction.name.split("_")[0]), instruction.result)
-    stager.emit(CallStmt(instruction, args, reads, writes, result))
+    stager.emit(CallStmt(instruction, args, reads, writes, result, what))
     return result

@@ -206,9 +206,13 @@ class EffectCompiler:
             w.loc = loc
             if w.counters is not None:
                 w.counters.count(name)
-            value = simulate(w, *[argument(w) for argument in arguments])
-            if isinstance(value, GeneratorType):
-                value = yield from value
+            try:
+                value = simulate(w, *[argument(w) for argument in arguments])
+                if isinstance(value, GeneratorType):
+                    value = yield from value
+            except SimulationError as error:
+                _name_call(error, stmt.written)
+                raise
             if result is not None and var is not None:
                 w.env[result] = _result(value, var)
 
@@ -309,6 +313,13 @@ class EffectCompiler:
             w.set_mask(outer)
 
         return show
+
+
+def _name_call(error: SimulationError, written: str) -> None:
+    """Names what the user called in place of the instruction with which a message begins."""
+    instruction, colon, rest = error.message.partition(": ")
+    if written and colon and instruction.replace("_", "").replace(".", "").isalnum():
+        error.message = f"{written}: {rest}"
 
 
 def _result(value: Any, var: Var) -> Value:

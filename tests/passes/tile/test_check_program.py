@@ -280,7 +280,7 @@ def test_what_only_machines_of_another_vendor_can_do_is_refused_with_their_names
 
     with pytest.raises(NoLowering) as caught:
         check_program(kernel, PassContext(target=Target("invented", "wave64")))
-    assert caught.value.message.startswith("mbarrier_init: wave64 cannot do that; it needs one of sm_80, sm_86")
+    assert caught.value.message.startswith("T.alloc_barrier: wave64 cannot do that; it needs one of sm_80, sm_86")
     assert (
         "compile with target={'kind': 'cuda', 'arch': 'sm_80'}, or let T.Pipelined wait for copies, and T.sync_threads() "
         "for threads"
@@ -295,6 +295,6 @@ def test_instructions_without_a_text_for_the_target_are_refused_whichever_featur
             tl.sync_threads(1, 32)
             X[0] = 1
 
-    with pytest.raises(NoLowering, match="bar_sync: wave64 cannot do that; it needs one of sm_75, sm_80") as caught:
+    with pytest.raises(NoLowering, match="T.sync_threads: wave64 cannot do that; it needs one of sm_75, sm_80") as caught:
         check_program(kernel, PassContext(target=Target("invented", "wave64")))
     assert caught.value.loc is not None and caught.value.loc.file == __file__

@@ -27,7 +27,7 @@ def largest(A: T.Tensor((64,), "float32"), O: T.Tensor((1,), "int32")):
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 def test_an_argmax_by_hand_is_a_warning_at_the_loop(target):
     with pytest.warns(ProgramWarning) as caught:
-        text = decisions(snapshots(largest, target, CompileOptions()))
+        text = decisions(snapshots(largest, target, CompileOptions()), CompileOptions())
     (message,) = [str(warning.message) for warning in caught]
     line = largest.loc.line + 6
     what, place, shown, *_, hint = message.split("\n")

@@ -118,9 +118,10 @@ def refuse_threads(func: PrimFunc, where: str, hint: str) -> None:
         inside = [e for root in expressions(stmt) for e in walk_expr(root)]
         name = ""
         if isinstance(stmt, CallStmt):
-            name = f"T.{stmt.routine.name}"
+            name = stmt.shown
         elif any(e in threads for e in inside):
-            name = "the thread index"
+            calls = (s.written for s in walk(stmt) if isinstance(s, CallStmt) and s.loc == stmt.loc)
+            name = next(filter(None, calls), "the thread index")  # such as T.alloc_barrier, which one thread does
             if isinstance(stmt, Bind) and stmt.var.name.startswith(SEQUENCE_OF_THREAD):
                 name = "T.rng_init without seq"
                 hint = "name the sequence: T.rng_init(seed, bx), or T.rng_init(seed, i) in a T.Parallel loop over i"
@@ -144,7 +145,7 @@ def _check_features(func: PrimFunc, target: Target) -> None:
     for stmt in walk(func.body):
         required, instead, needs, texts = "", "", NOTHING, frozenset[str]()
         if isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction):
-            feature, needs = stmt.routine.name.removeprefix("tl_"), stmt.routine.needs
+            feature, needs = stmt.shown, stmt.routine.needs
             texts, instead = frozenset(stmt.routine.texts), stmt.routine.instead
         elif isinstance(stmt, TileOp):
             feature = stmt.name
@@ -186,7 +187,7 @@ def _unsupported(
                 + (f"; {required}" if required else ""),
             )
     return NoLowering(
-        f"T.{feature}: there is no lowering for {target.arch}, nor for another target of this version",
+        f"{feature}: there is no lowering for {target.arch}, nor for another target of this version",
         hint="write T.gemm: the compiler chooses the matrix instruction",
     )
 

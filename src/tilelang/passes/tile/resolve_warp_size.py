@@ -67,14 +67,14 @@ class _Resolve(Rewriter):
         if width is not None and width > lanes:
             with call.loc:
                 raise NoLowering(
-                    f"{call.routine.name}: a width of {width} lanes, but a warp of {self._machine.name} has {lanes}",
+                    f"{call.shown}: a width of {width} lanes, but a warp of {self._machine.name} has {lanes}",
                     hint=f"write width={lanes}",
                 )
         if lanes != LANES and isinstance(mask, Expr) and mask.dtype == MASK:
             instead = call.routine.instead if isinstance(call.routine, Instruction) else ""
             with call.loc:
                 raise NoLowering(
-                    f"{call.routine.name}: names lanes by the bits of a {MASK!s}, but a warp of {self._machine.name} "
+                    f"{call.shown}: names lanes by the bits of a {MASK!s}, but a warp of {self._machine.name} "
                     f"has {lanes} lanes",
                     hint=(instead or "write T.reduce_sum, T.cumsum and the like on tiles, which suit warps of any size")
                     + ("" if width is None else f", or width={lanes} for shuffles among {lanes} lanes"),

@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
 
+import tilelang
 import tilelang.language as T
-from tilelang.errors import NoLowering, ProgramError
+from tilelang.errors import NoLowering, ProgramError, SimulationError
 from tilelang.ir.buffer import Scope
+from tilelang.ir.compare import digest
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.stmt import Alloc, CallStmt, If
 from tilelang.ir.visit import walk
@@ -105,7 +107,7 @@ def test_barriers_are_not_allocated_in_branches() -> None:
 
 def test_older_gpus_have_none() -> None:
     func = staged(lambda A: T.alloc_barrier(1))
-    with pytest.raises(NoLowering, match="mbarrier_init: sm_75 cannot do that"):
+    with pytest.raises(NoLowering, match="T.alloc_barrier: sm_75 cannot do that"):
         check_program(func, PassContext(CompileOptions(), Target("cuda", "sm_75")))
 
 
@@ -153,3 +155,31 @@ def test_a_raw_count_must_be_one_that_barriers_have():
             with T.Kernel(1, threads=32):
                 T.create_barriers(1)
                 T.ptx_init_barrier_thread_count(0, 0)
+
+
+def test_messages_name_the_function_that_was_called() -> None:
+    @T.prim_func
+    def twice(A: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=64):
+            done = T.alloc_barrier(32)
+            T.barrier_arrive(done)
+            A[0] = 1
+
+    for kwargs in ({"target": "c"}, {"execution_backend": "reference"}):
+        with pytest.raises(NoLowering) as refused:
+            tilelang.compile(twice, **kwargs)
+        assert "T.alloc_barrier: is for single GPU threads, and target cpu has none" == refused.value.message
+    kernel = tilelang.compile(twice, target={"kind": "cuda", "arch": "sm_90a"}, execution_backend="simulator")
+    with pytest.raises(SimulationError) as wrong:
+        kernel(np.zeros(64, np.int32))
+    assert (
+        "T.barrier_arrive: the arrival at 'done[0]' in its phase 1 may come before phase 0 is complete, and is then counted "
+        "there"
+    ) == wrong.value.message
+
+
+def test_other_names_of_a_function_are_the_same_program() -> None:
+    first, second = (staged(lambda A, arrive=arrive: arrive(T.alloc_barrier(1))) for arrive in (T.barrier_arrive, T.mbarrier_arrive))
+    written = [stmt.written for func in (first, second) for stmt in walk(func.body) if isinstance(stmt, CallStmt)]
+    assert {"T.alloc_barrier", "T.barrier_arrive", "T.mbarrier_arrive"} == set(written)
+    assert digest(first) == digest(second)

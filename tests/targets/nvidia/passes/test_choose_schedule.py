@@ -408,7 +408,7 @@ def test_programs_of_single_threads_are_left_alone():
                 T.gemm(A_s, A_s, C_l, transpose_B=True)
             T.copy(C_l, C)
 
-    assert "not specialized: the kernel calls sync_threads itself" == reason(waits)
+    assert "not specialized: the kernel calls T.sync_threads itself" == reason(waits)
 
     @T.prim_func
     def leaves(A: T.Tensor((512, 64), "float16"), B: T.Tensor((64, 64), "float16"), C: T.Tensor((512, 64), "float32")):

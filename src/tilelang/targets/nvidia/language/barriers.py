@@ -153,14 +153,14 @@ def _alloc(
     buffer = Buffer(stager.suggest(name), (as_expr(len(counts)),), _KIND, Scope.BARRIER, loc=stager.loc)
     stager.emit(Alloc(buffer))
     inits: list[Stmt] = [
-        CallStmt(MBARRIER_INIT, (Region(buffer, (as_expr(i),), (_ONE,)), as_expr(count)), loc=stager.loc)
-        for i, count in enumerate(counts)
+        CallStmt(MBARRIER_INIT, (Region(buffer, (as_expr(i),), (_ONE,)), as_expr(n)), written=what, loc=stager.loc)
+        for i, n in enumerate(counts)
     ]
     if of_cluster:
-        inits.append(CallStmt(FENCE_MBARRIER_INIT, (), loc=stager.loc))
+        inits.append(CallStmt(FENCE_MBARRIER_INIT, (), written=what, loc=stager.loc))
     stager.emit(If(thread == 0, as_body(inits, stager.loc)))
     for instruction in (CLUSTER_ARRIVE, CLUSTER_WAIT) if of_cluster else (SYNC_THREADS,):
-        stager.emit(CallStmt(instruction, ()))
+        stager.emit(CallStmt(instruction, (), written=what))
     return BufferProxy(buffer)
 
 

@@ -127,7 +127,7 @@ def _push(
         places.append(tuple(start))
     into = Region(target.buffer, places[1], tuple(const(1, INT32) for _ in places[1]))
     value = cast(Load(source.buffer, places[0], source.dtype), target.dtype)
-    store = CallStmt(cluster_store(target.dtype), (into, rank, value), (), (into,), loc=stager.loc)
+    store = CallStmt(cluster_store(target.dtype), (into, rank, value), (), (into,), written=what, loc=stager.loc)
     extents = tuple(source.extent[axis] for axis in axes[0])
     if variables:
         stager.emit(ParallelLoop(variables, extents, as_body([store]), width, layout))  # type: ignore[arg-type]
@@ -136,8 +136,8 @@ def _push(
     if not variables:
         stager.emit(If(thread == 0, as_body([store])))
     if counted is not None:
-        stager.emit(CallStmt(SYNC_THREADS, ()))  # one arrives for all
-        arrive = CallStmt(mbarrier_arrive_remote(release=True), (counted, rank), loc=stager.loc)
+        stager.emit(CallStmt(SYNC_THREADS, (), written=what))  # one arrives for all
+        arrive = CallStmt(mbarrier_arrive_remote(release=True), (counted, rank), written=what, loc=stager.loc)
         stager.emit(If(thread == 0, as_body([arrive])))
 
 

@@ -72,7 +72,7 @@ def CUDASourceCodeKernel(
     sizes.update(dict.fromkeys(var for tensor in tensors for extent in tensor.shape for var in _in_order(extent)))
     wholes = tuple(_whole(tensor) for tensor in tensors)
     routine = source_kernel(text, entry_name, len(tensors) + len(sizes))
-    stager.emit(CallStmt(routine, (*wholes, *sizes), wholes, wholes))
+    stager.emit(CallStmt(routine, (*wholes, *sizes), wholes, wholes, written=what))
     kernel.__exit__(None, None, None)
 
 
