@@ -64,6 +64,7 @@ def test_a_text_that_is_no_schedule_is_refused_at_once() -> None:
         ("tl.consumers", 9, "an integer from 1 to 4"),
         ("tl.consumers", True, "an integer from 1 to 4"),
         ("tl.stages", 2.0, "an integer from 1 to 64"),
+        ("tl.ptxas_register_usage_level", "high", "an integer from 0 to 10"),
         ("tl.ping_pong", 2, "True or False"),
         ("tl.staged", "yes", "True, False or a number of parts up to 8"),
         ("tl.l2_hints", "off", "True or False"),
@@ -120,6 +121,11 @@ def test_an_unknown_key_names_the_nearest_one(given: str, meant: str) -> None:
 def test_an_unknown_name_of_a_key_gives_its_text() -> None:
     with pytest.raises(OptionError, match=r"did you mean 'tl.disable_tma_lower'\?"):
         CompileOptions.from_user({"TL_DISABLE_TMA_LOWERING": True})
+
+
+def test_keys_that_steer_nothing_here_are_listed() -> None:
+    given = {"tl.stages": 2, "tl.disable_wgmma": True, "tl.force_let_inline": True, "tir.noalias": True}
+    assert ("tir.noalias", "tl.force_let_inline") == CompileOptions.from_user(given).without_effect
 
 
 def test_flags_are_a_text_or_a_list_and_come_after_those_of_pass_configs() -> None:

@@ -32,7 +32,7 @@ def test_a_text_is_read_as_what_it_was_written_from(schedule: ScheduleOverrides)
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        (3, "it is no list of JSON objects, one for each kernel"),
+        (3, "it is no text; json.dumps makes one of a list of dicts"),
         ("{}", "it is no list of JSON objects, one for each kernel"),
         ("[1]", "it is no list of JSON objects, one for each kernel"),
         ("[", "it is no JSON: Expecting value: line 1 column 2 (char 1)"),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tilelang.api import public
 from tilelang.errors import CacheError, OptionError, nearest
 from tilelang.records import record
-from tilelang.saved_schedule import BOOLEAN, KINDS, Kind, ScheduleOverrides, read_schedules
+from tilelang.saved_schedule import BOOLEAN, KINDS, Kind, ScheduleOverrides, integer, read_schedules
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -225,6 +225,16 @@ class CompileOptions:
         return formats
 
     @property
+    def register_usage_level(self) -> int | None:
+        """How many registers the assembler may use for speed, 0 to 10 (`tl.ptxas_register_usage_level`).
+
+        Raises:
+            OptionError: It is no such number.
+        """
+        found: int | None = self._read(PassConfigKey.TL_PTXAS_REGISTER_USAGE_LEVEL, integer(0, 10))
+        return found
+
+    @property
     def l2_hints(self) -> bool:
         """Whether loads have L2 cache hints, by whether their data is reused (`tl.l2_hints`)."""
         return self._choice(PassConfigKey.TL_L2_HINTS) is not False
@@ -285,7 +295,7 @@ class CompileOptions:
         options = cls(pass_configs=tuple(sorted(configs.items())), compile_flags=flags, verbose=bool(verbose))
         # here the caller's line is known
         _ = options.fast_math, options.schedule, options.saved_schedules, options.async_mma, options.l2_hints
-        _ = options.dump_folder, options.layout_formats, options.overlap_launches
+        _ = options.dump_folder, options.layout_formats, options.overlap_launches, options.register_usage_level
         return options
 
 

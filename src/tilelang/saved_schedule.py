@@ -126,7 +126,9 @@ def _boolean(value: object) -> bool:
     return bool(value)
 
 
-def _integer(low: int, high: int) -> Kind:
+def integer(low: int, high: int) -> Kind:
+    """The numbers in a range."""
+
     def read(value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
             raise ValueError
@@ -184,16 +186,16 @@ KINDS = MappingProxyType(
     {
         "specialized": BOOLEAN,
         "persistent": BOOLEAN,
-        "consumers": _integer(1, 4),
-        "stages": _integer(1, 64),
+        "consumers": integer(1, 4),
+        "stages": integer(1, 64),
         "epilogue_parts": Kind(_parts, f"True, False or a number of parts up to {MAX_EPILOGUE_PARTS}", "2"),
-        "mma_in_flight": _integer(0, 1),
+        "mma_in_flight": integer(0, 1),
         "ping_pong": BOOLEAN,
         "cluster": Kind(_extents, f"the extents of a cluster of at most {MAX_CLUSTER} blocks", "(2, 1)"),
-        "split_k": _integer(1, MAX_CLUSTER),
-        "workspace_split": _integer(1, 64),
-        "last_wave": _integer(1, 64),
-        "blocks_per_sm": _integer(1, 2),
+        "split_k": integer(1, MAX_CLUSTER),
+        "workspace_split": integer(1, 64),
+        "last_wave": integer(1, 64),
+        "blocks_per_sm": integer(1, 2),
         "registers": Kind(_registers, "two numbers of registers", "[240, 24]"),
         "loops": Kind(
             _placements,
@@ -226,8 +228,10 @@ def read_schedules(text: object) -> tuple[ScheduleOverrides, ...]:
     Raises:
         ValueError: The text is none of `schedule_text`; with the reason.
     """
+    if not isinstance(text, str):
+        raise ValueError("it is no text; json.dumps makes one of a list of dicts")
     try:
-        launches = json.loads(text) if isinstance(text, str) else None
+        launches = json.loads(text)
     except ValueError as error:
         raise ValueError(f"it is no JSON: {error}") from None
     if not isinstance(launches, list) or not all(isinstance(each, dict) for each in launches):

@@ -145,7 +145,7 @@ def test_a_saved_placement_against_a_dependence():
 @pytest.mark.parametrize(
     ("loop", "reason"),
     [
-        ({"order": "[0, 1]", "stage": "[0, 1]"}, "it has 2 statements there, but 4 here"),
+        ({"order": "[0, 1]", "stage": "[0, 1]"}, "it has 2 statements there, but 4 here without the loads of the producer"),
         (
             {"order": "[3, 2, 1, 0]", "stage": "[0, 1, 1, 2]"},
             "statements of 3 stages would run at once, and at most 2 can",

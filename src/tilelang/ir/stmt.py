@@ -340,8 +340,7 @@ class CallStmt(Stmt):
 
     A region argument is passed as the address of its first element; strides and extents are separate arguments. `reads`
     and `writes` are the regions that the call accesses; `result` receives its value, visible in the rest of the
-    enclosing `Seq`. `written` is the function that the user called, such as "T.alloc_barrier"; empty for calls that the
-    compiler adds.
+    enclosing `Seq`. `written` is what the user called, such as "T.alloc_barrier"; empty if the compiler adds the call.
     """
 
     routine: Routine
@@ -350,11 +349,6 @@ class CallStmt(Stmt):
     writes: tuple[Region, ...] = ()
     result: Var | None = None
     written: str = ""
-
-    @property
-    def shown(self) -> str:
-        """What messages call it."""
-        return self.written or self.routine.name.removeprefix("tl_")
 
 
 @record(slots=True)

@@ -60,11 +60,11 @@ def test_votes_of_all_lanes_have_a_bit_for_each():
 @pytest.mark.parametrize(
     ("call", "name", "instead"),
     [
-        (lambda x: T.warp_reduce_sum(x), "shuffle_xor_int32", "T.reduce_sum"),
-        (lambda x: T.shfl_down(x, 1), "shuffle_down_int32", "T.reduce_sum"),
-        (lambda x: T.ballot_sync(x > 0, mask=0xFFFF), "ballot", "T.reduce_sum"),
-        (lambda x: T.activemask(), "active_mask", "T.reduce_sum"),
-        (lambda x: T.shuffle_elect(64), "elect", "T.get_lane_idx() == 0"),
+        (lambda x: T.warp_reduce_sum(x), "T.warp_reduce_sum", "T.reduce_sum"),
+        (lambda x: T.shfl_down(x, 1), "T.shfl_down", "T.reduce_sum"),
+        (lambda x: T.ballot_sync(x > 0, mask=0xFFFF), "T.ballot_sync", "T.reduce_sum"),
+        (lambda x: T.activemask(), "T.activemask", "T.reduce_sum"),
+        (lambda x: T.shuffle_elect(64), "T.shuffle_elect", "T.get_lane_idx() == 0"),
     ],
 )
 def test_masks_of_32_bits_are_refused(call, name, instead):

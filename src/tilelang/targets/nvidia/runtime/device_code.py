@@ -147,9 +147,8 @@ def _flags(compiler: str, options: CompileOptions) -> tuple[str, ...]:
     flags = ["--ptxas-options=-v"]
     if options.fast_math:
         flags.append("--use_fast_math")
-    level = dict(options.pass_configs).get(PassConfigKey.TL_PTXAS_REGISTER_USAGE_LEVEL.value)
-    if level is not None:
-        flags.append(f"--ptxas-options=--register-usage-level={level}")
+    if options.register_usage_level is not None:
+        flags.append(f"--ptxas-options=--register-usage-level={options.register_usage_level}")
     given = options.compile_flags
     return (*flags, *(given if compiler == "nvcc" else device_flags(given)))
 

@@ -1,14 +1,20 @@
 """What is set and fits the machine passes; what does not is refused with the nearest that does."""
 
 import pytest
-from specialized import TABLE, context, gemm_kernel, launch_of
+from specialized import TABLE, context, gemm_kernel, launch_of, warp_specialize
 
 from tilelang.errors import ProgramError, ResourceError
+from tilelang.options import CompileOptions
+from tilelang.passes.base import PassContext
+from tilelang.passes.runner import run_passes
+from tilelang.passes.tile import inline_bindings
 from tilelang.saved_schedule import ScheduleOverrides
 from tilelang.schedule.load_groups import flatten_sequences
+from tilelang.targets.nvidia.passes.choose_schedule import choose_schedule
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import target_capabilities
 from tilelang.targets.nvidia.passes.warp_specialization.check_overrides import check_consumers, check_overrides
 from tilelang.targets.nvidia.schedule import Schedule
+from tilelang.targets.target import Target
 
 FUNC = gemm_kernel(512, 512, 512)
 LAUNCH = flatten_sequences(launch_of(FUNC))
@@ -60,3 +66,109 @@ def test_the_nearest_number_of_warpgroups_that_can_share_the_work_is_named():
     with pytest.raises(ProgramError, match="4 consumer warp groups cannot share the work: not 4") as caught:
         check_consumers(LAUNCH, 4, lambda count: "" if count in (1, 2) else f"not {count}")
     assert "'tl.consumers': 2 fits" == caught.value.hint
+
+
+# -- whole kernels ---------------------------------------------------------------------------------------------------
+PASSES = (inline_bindings.PASS, choose_schedule(TABLE))
+
+
+def chosen(func, **pass_configs):
+    return launch_of(warp_specialize(func, passes=PASSES, **pass_configs)).plan.schedule
+
+
+def refused(func, **overrides):
+    """The message and the hint of the error that a kernel gives."""
+    with pytest.raises(ProgramError) as caught:
+        chosen(func, **overrides)
+    return caught.value.message.removeprefix("pass_configs: "), caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("overrides", "split", "reason", "fitting"),
+    [
+        ({"persistent": True}, 2, "'tl.persistent' lets blocks stay for several tiles", 1),
+        ({"cluster": (2, 1)}, 2, "blocks run in clusters already", 1),
+        ({"stages": 1}, 8, "8 blocks would share iterations of which there are 4", 4),
+    ],
+)
+def test_a_split_that_cannot_be_is_refused(overrides, split, reason, fitting):
+    message = f"'tl.split' cannot be {split}: {reason}"
+    assert (message, f"'tl.split': {fitting} fits") == refused(gemm_kernel(128, 256, 256), split=split, **overrides)
+
+
+def test_blocks_that_split_a_reduction_have_the_stages_that_are_set_or_it_is_refused():
+    func = gemm_kernel(512, 512, 8192)
+    assert 3 == chosen(func, split=4, stages=3).stages
+    with pytest.raises(ResourceError, match="9 stages of 32768 bytes"):
+        chosen(func, split=4, stages=9)
+
+
+PLACED = '{"order": [0], "stage": [1]}'
+
+
+@pytest.mark.parametrize(
+    ("func", "rest", "reason"),
+    [
+        (gemm_kernel(8192, 8192, 1024), '"ping_pong": true', "two consumer warpgroups each compute every other tile"),
+        (gemm_kernel(512, 512, 8192), '"split_k": 4', "4 blocks share its iterations"),
+        (gemm_kernel(512, 512, 512), '"stages": 1', "its tiles have one version"),
+    ],
+)
+def test_placements_that_schedules_do_not_have_are_refused(func, rest, reason):
+    message, _ = refused(func, schedule=f'[{{"loops": [{PLACED}], {rest}}}]')
+    assert f"'tl.schedule' gives this loop order=[0], stage=[1], but {reason}" == message
+
+
+def test_overrides_with_which_warps_cannot_be_specialized_are_refused():
+    message, hint = refused(gemm_kernel(4096, 4096, 4096, 256, 128, 128), staged=1)
+    reason = "shared memory holds one version of 98304 bytes of tiles"
+    assert f"warps cannot be specialized with 'tl.staged': 1: {reason}" == message
+    assert "'tl.staged': 2 fits" == hint
+
+
+WHY_NO_PING_PONG = (
+    "two warpgroups alternate where blocks are persistent and their one loop is one gemm beside its loads; those that "
+    "share tiles take turns where a software-pipelined loop issues several gemms at once"
+)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message", "hint"),
+    [
+        (
+            {"ping_pong": True, "persistent": False},
+            f"'tl.ping_pong' cannot be True: {WHY_NO_PING_PONG}",
+            "'tl.ping_pong': False fits",
+        ),
+        (
+            {"ping_pong": True, "persistent": True, "consumers": 1},
+            "1 consumer warp group cannot share the work: 2 alternate by 'tl.ping_pong'",
+            "'tl.consumers': 2 fits",
+        ),
+        (
+            {"ping_pong": True, "persistent": True, "in_flight": 0},
+            "'tl.in_flight' cannot be 0: two warpgroups that alternate keep one gemm in flight",
+            "'tl.in_flight': 1 fits",
+        ),
+        (
+            {"stages": 1, "in_flight": 1},
+            "'tl.in_flight' cannot be 1: no loop of at least two stages is one gemm beside its loads",
+            "'tl.in_flight': 0 fits",
+        ),
+    ],
+)
+def test_what_contradicts_is_refused(overrides, message, hint):
+    assert (message, hint) == refused(gemm_kernel(4096, 4096, 4096), **overrides)
+
+
+def test_saved_schedules_of_other_machines_are_refused():
+    options = CompileOptions.from_user({"tl.schedule": '[{"consumers": 2}]'})
+    with pytest.raises(ProgramError, match="'tl.schedule' sets 'consumers' to 2, which kernels for sm_80 do not have"):
+        run_passes(gemm_kernel(256, 256, 256), PASSES, PassContext(options, Target("cuda", "sm_80")))
+
+
+def test_parts_that_no_results_have_are_refused():
+    func = gemm_kernel(4096, 4096, 4096, 128, 256, 64)
+    assert {True: 2, 2: 2} == {n: chosen(func, staged=n).epilogue_parts for n in (True, 2)}
+    message = "'tl.staged' cannot be 3: no results have rows of 3 equal parts that can be stored through shared memory"
+    assert (message, "'tl.staged': 2 fits") == refused(func, staged=3)
