@@ -1,6 +1,8 @@
 """What is set and fits the machine passes; what does not is refused with the nearest that does."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from specialized import TABLE, context, gemm_kernel, launch_of, warp_specialize
 
 from tilelang.errors import ProgramError, ResourceError
@@ -172,3 +174,26 @@ def test_parts_that_no_results_have_are_refused():
     assert {True: 2, 2: 2} == {n: chosen(func, staged=n).epilogue_parts for n in (True, 2)}
     message = "'tl.staged' cannot be 3: no results have rows of 3 equal parts that can be stored through shared memory"
     assert (message, "'tl.staged': 2 fits") == refused(func, staged=3)
+
+
+VALUES = {
+    "persistent": [True, False], "consumers": [1, 2, 3], "stages": [1, 2, 4, 9], "staged": [0, 1, 2, 3],
+    "in_flight": [0, 1], "ping_pong": [True, False], "cluster": [(2, 1, 1), (1, 2, 1)], "split": [1, 2, 8],
+}  # fmt: skip
+FIELDS = {"staged": "epilogue_parts", "in_flight": "mma_in_flight", "split": "split_k"}
+KERNELS = (gemm_kernel(512, 512, 256), gemm_kernel(4096, 4096, 4096, 128, 256, 64), gemm_kernel(384, 512, 4096))
+
+
+@given(
+    st.sampled_from(KERNELS),
+    st.fixed_dictionaries({}, optional={name: st.sampled_from(values) for name, values in VALUES.items()}),
+)
+def test_whatever_is_set_holds_or_is_refused(func, overrides):
+    try:
+        schedule = chosen(func, **overrides)
+    except (ProgramError, ResourceError) as error:
+        assert "pass_configs: " in error.message and error.hint.endswith(("fits", "fit"))
+        return
+    for name, value in overrides.items():
+        found = getattr(schedule, FIELDS.get(name, name))
+        assert value == found or name == "cluster" and schedule.cluster == (1, 1, 1)  # where nothing is shared
