@@ -80,6 +80,16 @@ def test_clusters_split_k_only_with_fewer_tiles_than_multiprocessors() -> None:
     assert not any("tl.split" in row.get("pass_configs", {}) for row in gemm_configs(NAMES, HOPPER))
 
 
+def test_tiles_form_whole_clusters() -> None:
+    def clusters(m: int, n: int) -> set[tuple[int, int]]:
+        configs = (c.get("pass_configs", {}) for c in gemm_configs(target=HOPPER, M=m, N=n, K=4096))
+        return {switches["tl.cluster"] for switches in configs if "tl.cluster" in switches}
+
+    assert {(1, 2), (2, 1)} == clusters(4096, 4096)
+    assert (1, 2) not in clusters(128, 4096)
+    assert (2, 1) not in clusters(4096, 128)
+
+
 def test_blocks_store_their_sums_where_they_keep_the_machine_busy() -> None:
     def parts(*sizes: int) -> set[tuple[int, ...]]:
         rows = gemm_configs(NAMES, HOPPER, *sizes)

@@ -25,6 +25,7 @@ from tilelang.level1.graph import Sort
 from tilelang.level1.placement import Tiling
 from tilelang.level1.tile_work import sorted_by_predicted_time
 from tilelang.ops.gemm import can_accumulate
+from tilelang.options import PassConfigKey
 from tilelang.performance.gemm import TiledGemm, gemm_seconds
 from tilelang.targets.target import Target
 from tilelang.tune.gemm_space import gemm_configs
@@ -213,6 +214,7 @@ def _gemm_tilings(kernel: FusedKernel, target: Target, *, alone: bool) -> list[T
     known: dict[str, Any] = {"M": m * batch, "N": n, "K": k} if _UNKNOWN > max(m, n, k) else {}
     configs = gemm_configs(target=target, **known)
     switchable, most = alone and plain, 2 * max(m, _MMA_ROWS)
+    configs = [c for c in configs if batch == 1 or PassConfigKey.TL_CLUSTER.value not in c.get(PASS_CONFIGS, {})]
     wanted = [c for c in configs if c["block_M"] < most and (switchable or PASS_CONFIGS not in c)]
     wanted = wanted or [min(configs, key=lambda c: (PASS_CONFIGS in c, c["block_M"] * c["block_N"]))]
     last = reduction.reduced[-1]

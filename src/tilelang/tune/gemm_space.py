@@ -58,6 +58,7 @@ def gemm_configs(
     shapes = [s for s in shapes if all(getattr(s, name) == value for name, value in wanted.items())] or shapes
     if isinstance(M, int) and isinstance(N, int) and isinstance(K, int):
         shapes = [shape for shape in shapes if not _is_split(shape) or _has_work(shape, M, N, K, target)]
+        shapes = [shape for shape in shapes if _divides(shape, M, N)]
         shapes.sort(key=lambda shape: math.log(_expected(shape, M, N, K, target)) // _EQUAL_TIMES)
     else:
         shapes = [shape for shape in shapes if not _is_split(shape)]
@@ -105,6 +106,12 @@ def _has_work(shape: GemmTile, m: int, n: int, k: int, target: Target) -> bool:
     least = most // _MIN_OCCUPIED if shape.workspace_splits > 1 else 0
     splits = shape.cluster_splits * shape.workspace_splits
     return k >= _MIN_STEPS * shape.block_K * splits and least <= blocks <= most
+
+
+def _divides(shape: GemmTile, m: int, n: int) -> bool:
+    """Whether tiles form whole clusters."""
+    along_n, along_m = shape.multicast
+    return math.ceil(n / shape.block_N) % along_n == 0 and math.ceil(m / shape.block_M) % along_m == 0
 
 
 def _tiled(shape: GemmTile, m: int, n: int, k: int) -> TiledGemm:
