@@ -1,10 +1,10 @@
 import tilelang.language as T
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.stmt import For, ForKind, If, Launch
+from tilelang.ir.stmt import For, ForKind, If, Launch, Seq
 from tilelang.ir.visit import variables_of, walk
 from tilelang.jit.program import lowered
 from tilelang.options import CompileOptions
-from tilelang.performance.structure import box_bytes, depends_on, dynamic_tile, is_unrollable, votes
+from tilelang.performance.structure import box_bytes, depends_on, dynamic_tile, is_unrollable, typical_tiles, votes
 from tilelang.targets.target import parse_target
 
 TARGET = parse_target({"kind": "cuda", "arch": "sm_90a"})
@@ -53,6 +53,28 @@ def test_loops_whose_iterations_blocks_share() -> None:
     body = lowered(main, TARGET, CompileOptions.from_user(None, None)).body
     numbers = [dynamic_tile(stmt) for stmt in walk(body) if isinstance(stmt, For)]
     assert ["number", None] == [None if number is None else number.name for number in numbers]
+
+
+def test_typical_tiles_are_of_all_sizes_in_any_order_of_the_tiles() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((1024,), "float32"), counter: T.Tensor((1,), "int32")) -> None:
+        with T.Kernel(8, threads=128) as b:
+            for k in T.serial(1000):
+                number = T.atomic_add(counter[0], 1, return_prev=True)
+                if number >= 1000:
+                    break
+                row = number % 20 + b
+                for i in T.serial(2 * row, 3 * row):
+                    A[i] = 1.0
+
+    body = lowered(main, TARGET, CompileOptions.from_user(None, None)).body
+    launch = next(stmt for stmt in walk(body) if isinstance(stmt, Launch))
+    loop = next(stmt for stmt in walk(launch) if isinstance(stmt, For))
+    number = dynamic_tile(loop)
+    assert number is not None
+    tiles = typical_tiles(loop.body, number, 1000, {launch.block_vars[0]: 3}, 5)
+    assert [10, 14, 18, 2, 6] == [tile % 20 for tile in tiles]
+    assert [500, 700, 900, 100, 300] == typical_tiles(Seq(()), number, 1000, {}, 5)
 
 
 def test_bytes_of_the_boxes_of_tensor_maps() -> None:

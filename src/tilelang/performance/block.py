@@ -23,7 +23,7 @@ from tilelang.isa.instruction import Effect, ExecutionScope, Instruction
 from tilelang.layout.shared_memory import INACTIVE
 from tilelang.performance.arithmetic import instructions_of
 from tilelang.performance.load_barriers import LoadBarriers
-from tilelang.performance.structure import box_bytes, depends_on, dynamic_tile, is_unrollable, votes
+from tilelang.performance.structure import box_bytes, depends_on, dynamic_tile, is_unrollable, typical_tiles, votes
 from tilelang.performance.threads import Threads
 from tilelang.performance.values import first_of
 from tilelang.performance.work import BlockWork, Unit
@@ -68,10 +68,9 @@ class _BlockEstimator:
     ) -> None:
         self._machine, self._rates, self._fast_math = machine, rates, fast_math
         threads = launch.num_threads
-        known: dict[Var, Value] = dict(zip(launch.block_vars, block, strict=True))
-        if launch.thread is not None:
-            known[launch.thread] = np.arange(threads, dtype=np.int64)
-        self._threads = Threads(threads, machine, known)
+        self._block: dict[Var, Value] = dict(zip(launch.block_vars, block, strict=True))
+        own = {} if launch.thread is None else {launch.thread: np.arange(threads, dtype=np.int64)}
+        self._threads = Threads(threads, machine, {**self._block, **own})
         self._values = self._threads.values
         self._blocks = math.prod(self._values.number(extent) or 1 for extent in launch.grid)
         self._dynamic_tiles: set[Var] = set()  # tiles that blocks take from a counter
@@ -131,8 +130,8 @@ class _BlockEstimator:
         if (number := dynamic_tile(loop)) is not None:
             self._values.bind(loop.var, start)
             self._dynamic_tiles.add(number)
-            places = [int(trips * (sample + 0.5) / _SAMPLED_TRIPS) for sample in range(_SAMPLED_TRIPS)]
-            self._repeat(loop.body, -(-trips // self._blocks), number, places)
+            tiles = typical_tiles(loop.body, number, trips, self._block, _SAMPLED_TRIPS)
+            self._repeat(loop.body, -(-trips // self._blocks), number, tiles)
             return
         if loop.kind in (ForKind.UNROLLED, ForKind.VECTORIZED):
             self._values.bind(loop.var, start)

@@ -1,18 +1,21 @@
-"""Properties of a whole body: what its control flow depends on, which loops unroll."""
+"""Properties of a whole body: what its control flow depends on, which loops unroll, which tiles are typical."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+
+import numpy as np
 
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Binary, Const, Var, int_const
 from tilelang.ir.launch import TensorMap
-from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.scalar import BinaryOp, Value
 from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import Bind, Break, CallStmt, For, ForKind, If, Stmt, Store, While
 from tilelang.ir.visit import variables_of, walk
 from tilelang.isa.instruction import Effect, Instruction
+from tilelang.performance.values import Values
 from tilelang.targets.gpu.isa.warp import ANY
 
 
@@ -43,6 +46,33 @@ def dynamic_tile(loop: For) -> Var | None:
             case If(condition=Binary(op=BinaryOp.GE, a=Var() as tile, b=count), then_body=Break()):
                 return tile if tile is not loop.var and int_const(count) == int_const(loop.stop) else None
     return None
+
+
+def typical_tiles(body: Stmt, number: Var, count: int, known: Mapping[Var, Value], samples: int) -> list[int]:
+    """A few of the tiles that blocks take from a counter, which stand for all of them.
+
+    They lie at equal distances in the order of their work, which is how many iterations the loops of the body have: by
+    number, tiles of the same work may repeat at such distances. One of the middle comes first.
+
+    Args:
+        body: What is done for a tile.
+        number: The number of a tile.
+        count: How many there are.
+        known: The values of other variables.
+        samples: How many tiles are wanted.
+    """
+    values = Values({**known, number: np.arange(count)})
+    work: Value = np.zeros(count)
+    for stmt in walk(body):
+        if isinstance(stmt, Bind) and stmt.var is not number:
+            values.bind(stmt.var, values.of(stmt.value))
+        elif isinstance(stmt, For) and stmt.kind is ForKind.SERIAL:
+            start, stop = values.of(stmt.start), values.of(stmt.stop)
+            if start is not None and stop is not None:
+                work = work + np.maximum((stop - np.asarray(start)) / stmt.step, 0)
+    order = np.argsort(work, kind="stable")
+    tiles = [int(order[int(count * (sample + 0.5) / samples)]) for sample in range(samples)]
+    return tiles[samples // 2 :] + tiles[: samples // 2]
 
 
 def is_unrollable(body: Stmt) -> bool:
