@@ -66,6 +66,25 @@ def test_operands_keep_the_order_of_memory(transposed: bool) -> None:
     assert transposed is ("T.gemm(a_shared, b_shared, product, transpose_B=True)" in text)
 
 
+def test_what_follows_a_product_is_computed_in_its_tile_and_copied() -> None:
+    arrays = [numbers(*shape, dtype="float16") for shape in ((64, 64), (64, 64), (64,))]
+
+    def of(function: Any) -> list[str]:
+        return [line.strip() for line in text_of(trace(function, *arrays), i=32, j=32, k=16).splitlines()]
+
+    def activated(a: Any, b: Any, bias: Any) -> Any:
+        return tnp.relu(tnp.matmul(a, b, dtype="float32") + bias).astype("float16")
+
+    def several(a: Any, b: Any, bias: Any) -> Any:
+        return [(product := tnp.matmul(a, b, dtype="float32")) + bias, product * 2]
+
+    assert [
+        "out[i, j] = T.max(out[i, j] + T.float32(x2[bx * block_j + j]), 0.0)",
+        "T.copy(out, out_1[by * block_i, bx * block_j])",
+    ] == of(activated)[-2:]
+    assert not any(line.startswith("T.copy(product") for line in of(several))
+
+
 def test_results_in_another_order_of_dimensions_are_not_copied() -> None:
     text = text_of(trace(lambda x: [x * x, x.T], numbers(65, 5)), i=32, j=8)
     assert "T.copy(x0_tile" not in text

@@ -8,7 +8,7 @@ from typing import Any
 from tilelang.dtypes import DType
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.compare import expr_key
-from tilelang.ir.expr import Expr, Load, Var, binary, const, int_const
+from tilelang.ir.expr import Cast, Expr, Load, Var, binary, const, int_const
 from tilelang.ir.print_expr import ExprPrinter
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import loads_of
@@ -205,10 +205,30 @@ class _KernelText(ReductionText):
         inside = self._conditions(output, dims)
         # T.copy does not transpose
         whole = bool(dims) and same_axes(self._tile_axes(output.target), dims) and not inside
+        if whole and held is None:
+            held = self._computed_in_place(output, dims)
         if held is not None and whole and same_axes(held.indices, dims):
             self._write(f"T.copy({self._names.name(held.buffer)}, {self._region(output.target)})")
             return
         self._assign(output.target, dims, output.body, inside)
+
+    def _computed_in_place(self, output: Output, dims: Sequence[Var]) -> Load | None:
+        """Computes an output in the tile of a product that nothing else reads; None if there is no such tile.
+
+        From there it is copied as a whole, by what a machine has for that.
+        """
+        body = output.body
+        others = [each.body for each in self._kernel.outputs if each is not output]
+        for reduction in self._kernel.reads(body):
+            tile = self._result_tiles[reduction.array]
+            value = body.a if isinstance(body, Cast) and body.a.dtype == tile.dtype else body
+            is_free = not any(load.buffer is reduction.array for other in others for load in loads_of(other))
+            fits = value.dtype == tile.dtype and same_axes(self._values.dims(reduction.axes), dims)
+            if fits and is_free and contraction(reduction) is not None:
+                result = read_tile(tile, dims)
+                self._assign(result, dims, value)
+                return result
+        return None
 
     def _conditions(self, output: Output, dims: Sequence[Var]) -> list[Expr]:
         """The bounds checks of a store, without those that the array's own bounds imply."""

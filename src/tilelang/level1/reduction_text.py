@@ -13,7 +13,7 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.level1.block_text import BlockText
 from tilelang.level1.contraction import Contraction, contraction, without_widening
 from tilelang.level1.fused import FusedReduction
-from tilelang.level1.graph import Combiner, same_axes
+from tilelang.level1.graph import Array, Combiner, same_axes
 from tilelang.level1.tile_values import read_tile
 from tilelang.ops.gemm import can_accumulate
 
@@ -26,6 +26,7 @@ class ReductionText(BlockText):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._best: dict[Buffer, Buffer] = {}  # by the tile of positions, the tile of the extrema there
+        self._result_tiles: dict[Array, Buffer] = {}
 
     def _accumulator(self, reduction: FusedReduction, *, finite: bool) -> Buffer:
         """Allocates the accumulator of a reduction, and initializes it."""
@@ -64,7 +65,9 @@ class ReductionText(BlockText):
         stored = any(output.array is reduction.array for output in self._kernel.outputs)
         name = f"{reduction.array.name}_local" if stored else reduction.array.name
         dtype = reduction.array.dtype if reduction.combiner.gives_index else reduction.body.dtype
-        return self._fragment(name, self._values.dims(reduction.axes), dtype)
+        tile = self._fragment(name, self._values.dims(reduction.axes), dtype)
+        self._result_tiles[reduction.array] = tile
+        return tile
 
     def _combine(self, reduction: FusedReduction, body: Expr, tile: Buffer, *, clear: bool) -> None:
         """Combines the current tile of a body into the tile of the result."""
