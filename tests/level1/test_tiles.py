@@ -10,12 +10,14 @@ from tilelang.dtypes import as_dtype
 from tilelang.ir.stmt import Launch
 from tilelang.ir.visit import walk
 from tilelang.jit.program import lowered
+from tilelang.level1.canonical_masks import with_canonical_masks
 from tilelang.level1.execution import program_of
 from tilelang.level1.fuse import fused_kernels
 from tilelang.level1.graph import Combiner, Graph, element
 from tilelang.level1.lower import lower
 from tilelang.level1.placement import Tiling
 from tilelang.level1.split import split
+from tilelang.level1.strength_reduction import with_reduced_strength
 from tilelang.level1.tiles import blocks_of, choose_tiling, split_count, tiled_gemm
 from tilelang.options import CompileOptions
 from tilelang.targets.target import Target, parse_target
@@ -25,7 +27,7 @@ H200 = parse_target({"kind": "cuda", "arch": "sm_90a"})
 
 def tiling(graph: Graph, target: Target = H200) -> Tiling:
     (kernel,) = fused_kernels(graph)
-    return choose_tiling(kernel, target)
+    return choose_tiling(with_reduced_strength(with_canonical_masks(kernel)), target)
 
 
 def blocks(graph: Graph, target: Target = H200) -> dict[str, int]:
@@ -66,7 +68,8 @@ def test_a_product_has_the_tile_of_the_cost_model() -> None:
 
 @pytest.mark.parametrize(
     ("d", "expected"),
-    [(64, {"i": 192, "j": 128}), (72, {"i": 128, "j": 128}), (128, {"i": 128, "j": 128}), (256, {"i": 128, "j": 64})],
+    [(64, {"i": 192, "j": 128}), (96, {"i": 192, "j": 64}), (128, {"i": 192, "j": 64}), (192, {"i": 128, "j": 64}),
+     (256, {"i": 128, "j": 64})],
 )
 def test_tiles_of_attention_stay_in_registers(d: int, expected: dict[str, int]) -> None:
     assert expected == blocks(graphs.attention((8, 32, 2048, 2048, d)))
@@ -98,6 +101,16 @@ def test_rows_that_are_sorted_fit_in_shared_memory_beside_operands(arch: str) ->
 
 def test_few_rows_of_attention_are_divided_further() -> None:
     assert 64 == blocks(graphs.attention((1, 8, 1024, 4096, 64)))["i"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "causal", "expected"),
+    [((4, 32, 4096, 4096, 128), True, 192), ((1, 16, 2048, 2048, 128), True, 128), ((16, 32, 1024, 1024, 128), True, 128)],
+)
+def test_three_warp_groups_share_tiles_where_these_are_many_and_long(
+    shape: tuple[int, int, int, int, int], causal: bool, expected: int
+) -> None:
+    assert expected == blocks(graphs.attention(shape, causal=causal))["i"]
 
 
 def test_tiles_are_no_larger_than_needed() -> None:

@@ -1,8 +1,9 @@
 """Chooses tiles for a kernel and a machine.
 
-Kernels that are one gemm take the best tile by the cost model of the tuner. Others take the largest tiles whose
-elements fit into the registers of a block, and that give all multiprocessors work; reductions of rows take other tiles
-or numbers of threads where the performance model predicts that they are clearly faster.
+Kernels that are one gemm take the best tile by the cost model of the tuner, and chains of gemms by that of
+`chain_work`. Others take the largest tiles whose elements fit into the registers of a block, and that give all
+multiprocessors work; reductions of rows take other tiles or numbers of threads where the performance model predicts
+that they are clearly faster.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tilelang.dtypes import FLOAT32
 from tilelang.ir.compare import expr_key
 from tilelang.ir.expr import Cast, Expr, Load, Var, int_const
 from tilelang.ir.visit import loads_of, variables_of
+from tilelang.level1.chain_work import ChainWork
 from tilelang.level1.contraction import Contraction, contraction, without_widening
 from tilelang.level1.cpu_tiles import cpu_tiles
 from tilelang.level1.data_passes import data_passes
@@ -43,7 +45,9 @@ _CPU_COALESCED = 128  # contiguous elements that a CPU reads of rows that are fa
 _THREADS = 128  # of a block
 _THREAD_COUNTS = (128, 256, 512)  # candidates
 _MMA_ROWS = 16  # of a matrix instruction
-_MAX_VALUES_PER_THREAD = {128: 200, 256: 200, 384: 164}  # in registers beside addresses, by threads that multiply
+_MAX_VALUES_PER_THREAD = {128: 178, 256: 178, 384: 130}  # in registers beside addresses, by threads that multiply
+_REGISTER_BYTES = 4
+_LONG_AXIS = 4096  # elements of an axis whose extent is not known, where times are compared
 _POSITION_BYTES = 4  # of an element that is sorted
 _TUNED_ELEMENT_BYTES = 2  # of the operands for which the tuner lists tiles
 _SMALL_CHAINS = ((64, 32, 4), (32, 16, 2), (16, 16, 1))  # rows, depth and warps where nothing larger fits
@@ -286,17 +290,17 @@ def _gemm_chain_tilings(kernel: FusedKernel, target: Target) -> list[Tiling]:
 
 
 def _gemm_chains_that_fit(kernel: FusedKernel, target: Target) -> list[Tiling]:
-    """Rows in blocks of the largest size that keeps a block's tiles in registers and all multiprocessors busy."""
+    """Tilings whose tiles stay in registers and in shared memory, that which is predicted to be fastest first."""
     shapes = [(128, 128, 256), (128, 64, 256), (64, 128, 128), (64, 64, 128), (64, 32, 128)]
-    rates = target.machine.rates
+    machine, rates = target.machine, target.machine.rates
     if rates is not None and rates.warps_per_group > 1 and _has_few_values_beside_products(kernel):
-        shapes.insert(1, (192, 128, 384))  # three warp groups
+        shapes += [(192, depth, 384) for depth in (128, 96, 64)]  # three warp groups
     candidates = [
         (_gemm_chain_tiling(kernel, rows, depth, threads, stages), rows)
         for stages in (2, 1)
         for rows, depth, threads in shapes
     ]
-    busy, shared = multiprocessors(target), target.machine.shared_bytes
+    busy, shared = multiprocessors(target), machine.shared_bytes
     fitting = [
         (tiling, rows)
         for tiling, rows in candidates
@@ -304,11 +308,14 @@ def _gemm_chains_that_fit(kernel: FusedKernel, target: Target) -> list[Tiling]:
         if not shared or _operand_bytes(kernel, tiling, target) <= shared
     ]
     fitting = [each for each in fitting if each[0].stages == fitting[0][0].stages]
+    chain = ChainWork(kernel, {axis: min(extent_of(kernel, axis), _LONG_AXIS) for axis in kernel.extents})
 
     def cost(candidate: tuple[Tiling, int]) -> float:
         tiling, rows = candidate
         waves = -(-blocks_of(kernel, tiling) // busy)
-        return waves * (rows + 32)  # a tile of few rows loads as much as one of many
+        if rates is None:
+            return waves * (rows + 32)  # a tile of few rows loads as much as one of many
+        return waves * chain.block_cycles(tiling, machine, rates)
 
     return [tiling for tiling, _ in sorted(fitting, key=cost)]
 
@@ -425,7 +432,10 @@ def _is_held_whole(kernel: FusedKernel, depth: int) -> bool:
 
 
 def _values_per_thread(kernel: FusedKernel, tiling: Tiling) -> float:
-    """The elements that each thread holds: accumulators, and a copy of the largest gemm result of an iteration."""
+    """The registers that elements take of a thread: accumulators, and a copy of the largest result of an iteration.
+
+    The copy is as wide as operands are where it is one.
+    """
     grid = set(kernel.grid)
 
     def size(axis: Var) -> int:
@@ -433,4 +443,5 @@ def _values_per_thread(kernel: FusedKernel, tiling: Tiling) -> float:
 
     held = [math.prod(map(size, reduction.axes)) for reduction in kernel.reductions]
     per_step = max((h for h, r in zip(held, kernel.reductions, strict=True) if r not in kernel.accumulated), default=0)
-    return (sum(held) + per_step) / tiling.threads
+    bytes_of_copies = [_element_bytes(r) for r in kernel.accumulated if contraction(r) is not None] or [_REGISTER_BYTES]
+    return (sum(held) + per_step * min(1.0, max(bytes_of_copies) / _REGISTER_BYTES)) / tiling.threads
