@@ -1,8 +1,7 @@
 """Predicts the time of kernels of several matrix products, such as attention, from their graphs: to compare tilings.
 
-A multiprocessor computes one tile after another. A step of a tile takes the time of its products and a share of that of
-its threads, which is larger where few warp groups take turns. Which steps there are, and which of them compute a mask,
-is found by evaluating masks on whole tiles.
+A multiprocessor computes one tile after another, step by step (`performance/chain.py`). Which steps there are, and
+which of them compute a mask, is found by evaluating masks on whole tiles.
 """
 
 from __future__ import annotations
@@ -25,19 +24,14 @@ from tilelang.level1.tile_condition import tile_condition
 from tilelang.level1.tile_values import TileValues
 from tilelang.level1.visited_tiles import range_of_elements
 from tilelang.performance.arithmetic import instructions_of
+from tilelang.performance.chain import by_few_warp_groups, softmax_instructions, step_cycles, thread_cycles
 from tilelang.performance.values import Values
 from tilelang.records import record
 from tilelang.targets.machine import Machine, Rates
 
-# Fitted to 70 kernels of attention of 64 to 256 dimensions on an H200
-_PRODUCTS = 0.86  # of the time of products by themselves
-_ORDINARY, _SPECIAL = 0.6, 0.45  # of the time of instructions by themselves, with three warp groups or more
-_FEW_WARP_GROUPS = {1: 2.4, 2: 1.4}  # by how much longer threads take with fewer
-_STEP = 150  # cycles
 _ROW = 15  # cycles of a row of a tile, beside its steps
 _MASK = 12.0  # ordinary instructions of an element of a tile with a mask
-_SOFTMAX, _SEARCH = 2.5, 2.0  # those of a softmax, and of its search for the largest score
-_SPECULATING_WARP_GROUPS = 3  # so many leave out the search in steps without masks
+_SPECULATING_WARP_GROUPS = 3  # so many do without a search for the largest score in steps without masks
 
 
 @record
@@ -84,29 +78,28 @@ class ChainWork:
         rows = max(self._elements(tiling, product.rows) for _, product in self._products)
         warp_groups = tiling.threads // (rates.warps_per_group * machine.warp_size)
         threads, masks = self._cycles_of_threads(tiling, rates, warp_groups)
-        delay = _FEW_WARP_GROUPS.get(warp_groups, 1.0)
-        step = _STEP + _PRODUCTS * flop / (rates.matrix * rates.matrix_by_group) + delay * threads
         steps = self.steps(tiling)
-        return _ROW * rows + steps.all * step + steps.masked * delay * masks
+        step = step_cycles(flop, threads, warp_groups, rates)
+        return _ROW * rows + steps.all * step + steps.masked * by_few_warp_groups(masks, warp_groups)
 
     def _cycles_of_threads(self, tiling: Tiling, rates: Rates, warp_groups: int) -> tuple[float, float]:
-        """The cycles of what threads compute in a step, and of a mask."""
-        if self._softmax is None:
-            others = [r for r in self._kernel.reductions if contraction(r) is None]
-            bodies = [(r.body, (*r.axes, *r.reduced), 1.0, 0) for r in others]
-            extra = 0.0
+        """The cycles of what threads compute in a step, and of what masks add to it."""
+        own, step = [r for r in self._kernel.reductions if contraction(r) is None], self._softmax
+        if step is None:
+            works = [(instructions_of(r.body, rates, fast_math=False), 1.0, 0.0, r) for r in own]
+            of_mask = _MASK
         else:
-            scores, own = _without_masks(self._softmax.scores), self._softmax.maximum.reduction
-            speculates = warp_groups >= _SPECULATING_WARP_GROUPS and isinstance(scores, Load)
-            extra = _SEARCH if speculates else 0.0
-            bodies = [(scores, (*own.axes, *own.reduced), _SOFTMAX + _SEARCH - extra, 1)]
+            scores = _without_masks(step.scores)
+            searches = warp_groups < _SPECULATING_WARP_GROUPS or not isinstance(scores, Load)
+            ordinary, special = softmax_instructions(searches=searches)
+            works = [(instructions_of(scores, rates, fast_math=False), ordinary, special, step.maximum.reduction)]
+            of_mask = _MASK + softmax_instructions(searches=True)[0] - ordinary
         threads = masks = 0.0
-        for body, axes, ordinary, special in bodies:
-            count, needed = self._elements(tiling, axes), instructions_of(body, rates, fast_math=False)
+        for needed, ordinary, special, reduction in works:
+            count = self._elements(tiling, (*reduction.axes, *reduction.reduced))
             ordinary += needed.ordinary + needed.conversions
-            threads += count * _ORDINARY * ordinary / rates.lanes
-            threads += count * _SPECIAL * (special + needed.special) / rates.special
-            masks += count * _ORDINARY * (_MASK + extra) / rates.lanes
+            threads += thread_cycles(count, ordinary, special + needed.special, rates)
+            masks += thread_cycles(count, of_mask, 0, rates)
         return threads, masks
 
     def _elements(self, tiling: Tiling, axes: Iterable[Var]) -> int:

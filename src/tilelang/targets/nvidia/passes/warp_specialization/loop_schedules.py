@@ -57,6 +57,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.capabilities import (
     TargetCapabilities,
     divides_columns,
 )
+from tilelang.targets.nvidia.passes.warp_specialization.faster_tiles import faster_tiles
 from tilelang.targets.nvidia.passes.warp_specialization.producer_loads import partition_names, producer_loads
 from tilelang.targets.nvidia.passes.warp_specialization.register_budget import registers_for_tiles, tile_registers
 from tilelang.targets.nvidia.passes.warp_specialization.speculative_softmax import SpeculativeLoop, with_speculation
@@ -207,7 +208,9 @@ def loop_schedules(
             # they wait for those before in any order: retention in chunks was 2 to 9 % slower on an H200 in another one
             found = "it stores results asynchronously"
         else:
-            found = _Scheduling(loop, saved, launch, load_groups, capabilities, schedule, domain, double).best()
+            scheduling = _Scheduling(loop, saved, launch, load_groups, capabilities, schedule, domain, double)
+            found = scheduling.best()
+            notes += scheduling.of_more_warpgroups()
         if saved is not None and isinstance(found, str):
             raise impossible_placement(loop, saved, found)
         if not isinstance(found, str) and found.applies and (given is None or saved is not None):
@@ -338,10 +341,21 @@ class _Scheduling:
 
     def _speculative(self) -> SpeculativeLoop | None:
         """The loop with a speculative step, if its warpgroups can vote and its schedule may have two stages."""
+        if not _MIN_SPECULATING_WARPGROUPS <= self.schedule.consumers <= MAX_VOTING_WARPGROUPS:
+            return None
+        return self._with_speculation()
+
+    def of_more_warpgroups(self) -> list[Note]:
+        """What there is to gain by as many warpgroups as speculate, if there is one less."""
+        if self.schedule.consumers != _MIN_SPECULATING_WARPGROUPS - 1 or self.saved is not None:
+            return []
+        machine, speculative = self.capabilities.context.target.machine, self._with_speculation()
+        note = None if speculative is None else faster_tiles(speculative, self.launch, self.schedule.consumers, machine)
+        return [] if note is None else [note]
+
+    def _with_speculation(self) -> SpeculativeLoop | None:
         schedule = self.schedule
         if schedule.stages < 2 or schedule.blocks_per_sm > 1:
-            return None
-        if not _MIN_SPECULATING_WARPGROUPS <= schedule.consumers <= MAX_VOTING_WARPGROUPS:
             return None
 
         def can_be_in_flight(gemm: Gemm) -> bool:

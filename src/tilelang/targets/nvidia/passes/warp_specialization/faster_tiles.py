@@ -1,0 +1,72 @@
+"""Tells where attention would be faster in tiles for three consumer warpgroups, of which most steps are speculative.
+
+Takes a loop whose two warpgroups would speculate if they were three; gives a note for `kernel.explain()`, if the model
+of `performance/chain.py` predicts a clear gain.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tilelang.errors import Note
+from tilelang.ir.expr import int_const
+from tilelang.ir.stmt import Launch
+from tilelang.ir.visit import walk
+from tilelang.ops.gemm import Gemm
+from tilelang.performance.chain import softmax_instructions, step_cycles, thread_cycles
+from tilelang.targets.machine import Machine, Rates
+from tilelang.targets.nvidia.isa.wgmma import ROWS
+from tilelang.targets.nvidia.passes.warp_specialization.speculative_softmax import SpeculativeLoop
+from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
+
+_KEYS = (128, 96, 64)  # of a step
+_WARPGROUPS = 3
+_HELD = 256  # columns of float32 for which these have registers: of scores, probabilities in 16 bits and output
+_CLEARLY_FASTER = 0.95  # of a time, and where masks take time, too, which are not counted:
+_DESPITE_MASKS = 0.9
+_GEMM_AND_WAIT = 2  # statements that compute scores without masks
+_MANY = 1 << 10  # blocks along a dimension of the grid that is not known
+
+
+def faster_tiles(loop: SpeculativeLoop, launch: Launch, warpgroups: int, machine: Machine) -> Note | None:
+    """The note on tiles that are faster by estimate; None without any.
+
+    Args:
+        loop: The loop, with speculative steps.
+        launch: Its launch.
+        warpgroups: How many consumer warpgroups it has.
+        machine: What runs it.
+    """
+    gemms = [stmt for stmt in walk(loop.loop.body) if isinstance(stmt, Gemm)]
+    again = next(stmt for stmt in walk(loop.retry) if isinstance(stmt, Gemm))
+    own = [gemm for gemm in gemms if gemm is not again]
+    sizes = [tuple(int_const(size) or 0 for size in gemm.sizes) for gemm in own]
+    rows, keys, _ = (int_const(size) or 0 for size in again.sizes)
+    width = max(n for m, n, k in sizes if k == keys)
+    wider = next((each for each in _KEYS if 1.5 * each + width <= _HELD), None)
+    if machine.rates is None or not machine.multiprocessors or wider is None or rows != warpgroups * ROWS:
+        return None
+    bits = max(8, min(gemm.operands[0].bits for gemm in own))
+    flop = sum(2 * math.prod(size) for size in sizes) * bits / 16 / (rows * keys)  # of a score
+    grid, more = [int_const(extent) or _MANY for extent in launch.grid], _WARPGROUPS * ROWS
+    count, longest = math.prod(grid), max(grid)
+    fewer = count // longest * -(-longest * rows // more)  # that dimension divides rows, most likely
+    now = _seconds(flop, count, rows, keys, warpgroups, machine, machine.rates, searches=True)
+    then = _seconds(flop, fewer, more, wider, _WARPGROUPS, machine, machine.rates, searches=False)
+    if then > now * (_CLEARLY_FASTER if loop.product == _GEMM_AND_WAIT else _DESPITE_MASKS):
+        return None
+    return Note(
+        f"T.online_softmax looks for the largest scores in all iterations: with tiles of {more} rows and {wider} keys, "
+        f"and {_WARPGROUPS * WARPGROUP_THREADS} threads, it does in few, which takes {1 - then / now:.0%} less time by "
+        "estimate",
+        loop.vote.loc,
+    )
+
+
+def _seconds(
+    flop: float, count: int, rows: int, keys: int, warpgroups: int, machine: Machine, rates: Rates, *, searches: bool
+) -> float:
+    """Seconds for each key, of `count` tiles of so many rows."""
+    threads = thread_cycles(rows * keys, *softmax_instructions(searches=searches), rates)
+    step = step_cycles(flop * rows * keys, threads, warpgroups, rates)
+    return -(-count // machine.multiprocessors) * step / keys / rates.clock
