@@ -103,8 +103,14 @@ class ChainWork:
         return threads, masks
 
     def _elements(self, tiling: Tiling, axes: Iterable[Var]) -> int:
-        """Elements of a tile along some axes."""
-        return math.prod(tiling.blocks.get(axis, 1 if axis in self._grid else self._extents[axis]) for axis in axes)
+        """Elements that a block computes in a step along some axes."""
+        stepped, grid = set(self._kernel.streamed), self._grid
+
+        def size(axis: Var) -> int:
+            whole = 1 if axis in grid else self._extents[axis]
+            return tiling.blocks.get(axis, whole) if axis in grid or axis in stepped else whole
+
+        return math.prod(map(size, axes))
 
     def steps(self, tiling: Tiling) -> Steps:
         """The steps of a block on average, as far as masks tell by indices; those that depend on data are masked."""

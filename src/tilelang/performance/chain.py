@@ -11,7 +11,7 @@ from tilelang.targets.machine import Rates
 # Fitted to 110 kernels of attention of 64 to 256 dimensions on an H200
 _PRODUCTS = 0.86  # of the time of products by themselves
 _ORDINARY, _SPECIAL = 0.6, 0.45  # of the time of instructions by themselves, with three warp groups or more
-_FEW_WARP_GROUPS = {1: 2.4, 2: 1.4}  # by how much longer threads take with fewer
+_FEW_WARP_GROUPS = {1: 2.4, 2: 1.25}  # by how much longer threads take with fewer
 _STEP = 150  # cycles
 _EXPONENTIAL, _SEARCH = 2.5, 2.0  # ordinary instructions of a softmax, and of its search for the largest score
 

@@ -84,7 +84,7 @@ def test_an_exchange_among_warpgroups_occupies_the_warps():
     assert Work(140, prefetched=True) == with_exchange(Work(40, prefetched=True))
 
 
-def test_an_iteration_takes_the_cycles_of_its_gemms():
+def test_an_iteration_takes_the_cycles_of_its_gemms_and_of_the_threads_between_them():
     @T.prim_func
     def two(A: T.Tensor((512, 64), "float16"), C: T.Tensor((128, 64), "float32")):
         with T.Kernel(1, threads=128):
@@ -95,12 +95,15 @@ def test_an_iteration_takes_the_cycles_of_its_gemms():
             for k in T.Pipelined(4, num_stages=2):
                 T.copy(A[k * 128, 0], A_s)
                 T.gemm(A_s, A_s, S, transpose_B=True, clear_accum=True)
+                for i, j in T.Parallel(128, 128):
+                    S[i, j] = S[i, j] + 1.0
                 T.copy(S, P)
                 T.gemm(P, A_s, C_f)
             T.copy(C_f, C)
 
     (loop,) = (s for s in walk(two.body) if isinstance(s, For))
-    assert 2 * 128 * 128 * 64 // 4096 * 2 == iteration_cycles(loop)
+    (between,) = (s for s in walk(loop) if isinstance(s, ParallelLoop))
+    assert 2 * 128 * 128 * 64 // 4096 * 2 + thread_work(between).cycles == iteration_cycles(loop)
 
 
 @pytest.mark.parametrize(
