@@ -86,7 +86,7 @@ class _BarrierAnalysis:
         self._visited: set[Stmt] = set()  # loops whose iterations have been analyzed against each other
         self._entered: list[tuple[Stmt, frozenset[int]]] = []  # enclosing loops, with the accesses pending before each
         self._exit_states: list[tuple[list[State], list[State]]] = []  # states at `break` and `continue`
-        self._inseparable: dict[Stmt, Sequence[Stmt]] = {}  # by statement, what `_unbroken` found
+        self._steps_of: dict[Seq, list[tuple[Stmt, Sequence[Stmt], ContextFacts]]] = {}  # by sequence, for all walks
 
     def run(self) -> None:
         """Finds all barriers."""
@@ -194,12 +194,23 @@ class _BarrierAnalysis:
         return self._leaf(stmt, state, facts)
 
     def _seq(self, stmt: Seq, state: State | None, facts: ContextFacts) -> State | None:
-        for position, child in enumerate(stmt.body):
-            if state is not None and child not in self.before:
-                state = self._barrier_before(child, self._unbroken(child, stmt.body[position + 1 :]), state, facts)
-            state = self._stmt(child, state, facts)
-            facts = self._facts.after(child, facts)
+        for child, following, known in self._steps(stmt, facts):
+            if state is not None and following and child not in self.before:
+                state = self._barrier_before(child, following, state, known)
+            state = self._stmt(child, state, known)
         return state
+
+    def _steps(self, stmt: Seq, facts: ContextFacts) -> list[tuple[Stmt, Sequence[Stmt], ContextFacts]]:
+        """The statements of a sequence that may need a barrier, each with what `_unbroken` finds and with its facts."""
+        steps = self._steps_of.get(stmt)
+        if steps is None:
+            steps = self._steps_of[stmt] = []
+            for position, child in enumerate(stmt.body):
+                following = self._unbroken(child, stmt.body[position + 1 :])
+                if following or self._accesses.summary(child).relevant:
+                    steps.append((child, following, facts))
+                facts = self._facts.after(child, facts)
+        return steps
 
     def _syncs_inside(self, stmt: Stmt) -> bool:
         """Whether a divergent branch or loop contains synchronization of some threads."""
@@ -212,11 +223,6 @@ class _BarrierAnalysis:
 
         With divergent synchronization they are more of its kind, with a wait for other warps those up to an arrival.
         """
-        if stmt not in self._inseparable:
-            self._inseparable[stmt] = self._inseparable_from(stmt, following)
-        return self._inseparable[stmt]
-
-    def _inseparable_from(self, stmt: Stmt, following: Sequence[Stmt]) -> Sequence[Stmt]:
         if self._syncs_inside(stmt):
             return [*takewhile(lambda s: not self._accesses.summary(s).relevant or self._syncs_inside(s), following)]
         if not syncs_warps(stmt):
@@ -312,11 +318,13 @@ class _BarrierAnalysis:
             state = self._leaf(stmt, state, facts)
         if stmt in self._independent:
             return self._diverged(stmt, state, facts)
+        if not self._insert:  # a conflict between its own iterations is found with any state before it
+            return self._iterate(stmt, state, facts)
         if stmt not in self._visited:  # conflicts between its own iterations first
             self._visited.add(stmt)
             if self._accesses.summary(stmt).writes or self._accesses.summary(stmt).syncs:
                 self._iterate(stmt, {}, facts)
-        if self._insert and not self._separates(stmt):
+        if not self._separates(stmt):
             self._independent.add(stmt)
             return self._diverged(stmt, state, facts)
         return self._iterate(stmt, state, facts)
