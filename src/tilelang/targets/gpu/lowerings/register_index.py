@@ -8,6 +8,7 @@ on the thread, so it becomes a constant once the loops are unrolled.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 
@@ -20,7 +21,6 @@ from tilelang.ir.compare import KeyedExpr
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Expr, Var, const
 from tilelang.ir.visit import substitute, variables_of
-from tilelang.layout.digits import Mode
 from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
 from tilelang.targets.gpu.lowerings.loop_partition import LoopPartition, primes
@@ -76,7 +76,7 @@ class RegisterIndices:
         found = _registers(self._partition.layout, layout, keys, tuple(ranges.values()), writes)
         if found.mistake:
             raise CompilerBug(f"'{buffer.name}': {found.mistake}")
-        linear = None if found.register is None else self._linear(found.register, found.known, ranges)
+        linear = None if found.steps is None else self._linear(found.base, found.steps, ranges)
         # an index that depends on the thread is correct, but forces the array into local memory
         return self._in_thread(replicated_register_index(layout, indices)) if linear is None else linear
 
@@ -84,30 +84,12 @@ class RegisterIndices:
         return substitute(expr, self.coordinates)
 
     # -- as an expression ---------------------------------------------------------------------------------------
-    def _linear(self, fixed: np.ndarray, valid: np.ndarray, ranges: Ranges) -> Expr | None:
-        """The register as a linear function of the digits; None if it is not linear.
-
-        Shapes: fixed, known (values, *lengths of `ranges`).
-        """
-        inputs: list[tuple[Expr, Mode]] = []
-        shape: list[int] = []
+    def _linear(self, base: int, steps: Sequence[Sequence[tuple[int, int]]], ranges: Ranges) -> Expr:
+        """The register as a linear function of the digits."""
         loops = iter(self._partition.digits)
-        for mode in self._partition.layout.value:
-            idle = mode.is_broadcast
-            shape.append(mode.size)
-            inputs.append((const(0, INT32) if idle else next(loops).var, mode))
-        split_shape = [primes(size) or [1] for size in (*reversed(shape), *map(len, ranges.values()))]
-        order = [*(expr for expr, _ in reversed(inputs)), *(_number(var, taken) for var, taken in ranges.items())]
-        flat = [p for sizes in split_shape for p in reversed(sizes)]  # most significant first, as NumPy counts
-        values, seen = fixed.reshape(flat), valid.reshape(flat)
-        base, steps = _fit(values, seen)
-        if steps is None:
-            return None
+        inputs = [const(0, INT32) if m.is_broadcast else next(loops).var for m in self._partition.layout.value]
         expr: Expr = const(base, INT32)
-        position = 0
-        for operand, sizes in zip(order, split_shape, strict=True):
-            digits = list(zip(sizes, reversed(steps[position : position + len(sizes)]), strict=True))
-            position += len(sizes)
+        for operand, digits in zip((*reversed(inputs), *map(_number, ranges, ranges.values())), steps, strict=True):
             expr = _plus(expr, _weighted(operand, digits))
         return expr
 
@@ -115,16 +97,18 @@ class RegisterIndices:
 # -- enumerating all threads --------------------------------------------------------------------------------------
 @record(slots=True, eq=False)
 class _Registers:
-    """The registers that the iterations of a distributed loop access.
+    """The registers that the iterations of a distributed loop access, as a linear function of digits.
 
     Attributes:
-        register: The register per value and inner iteration; None if it differs between threads.
-        known: Where it is defined: some thread accesses an element there.
+        base: The register where all digits are 0.
+        steps: For the value digits of the loop, last first, and for each loop inside or around it: the sizes of its
+            prime digits, least significant first, each with its step; None if the register differs between threads, or
+            is not linear.
         mistake: What is wrong with the layouts of loop and fragment; empty if nothing is.
     """
 
-    register: np.ndarray | None
-    known: np.ndarray
+    base: int
+    steps: list[list[tuple[int, int]]] | None
     mistake: str = ""
 
 
@@ -151,8 +135,18 @@ def _registers(
     mistake = _mistake(layout, at, thread, register, valid, writes=writes)
     highest = np.where(valid, register, -1).max(axis=0)
     lowest = np.where(valid, register, np.iinfo(np.int64).max).min(axis=0)
-    valid_threads = np.asarray(valid.any(axis=0))
-    return _Registers(highest if (highest == lowest)[valid_threads].all() else None, valid_threads, mistake)
+    known = np.asarray(valid.any(axis=0))
+    if not (highest == lowest)[known].all():
+        return _Registers(0, None, mistake)
+    lengths = (*(mode.size for mode in reversed(iteration.value)), *map(len, ranges))
+    sizes = [primes(length) or [1] for length in lengths]
+    flat = [p for digits in sizes for p in reversed(digits)]  # most significant first, as NumPy counts
+    base, found = _fit(highest.reshape(flat), known.reshape(flat))
+    if found is None:
+        return _Registers(base, None, mistake)
+    left = iter(found)
+    steps = [[*itertools.islice(left, len(digits))] for digits in sizes]
+    return _Registers(base, [[*zip(n, reversed(s), strict=True)] for n, s in zip(sizes, steps, strict=True)], mistake)
 
 
 def _table(
