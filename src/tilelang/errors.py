@@ -52,8 +52,15 @@ class Loc:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        if error is None:
-            return
+        if error is not None:
+            self.mark(error)
+
+    def mark(self, error: BaseException) -> None:
+        """Gives an error this place if it has none.
+
+        Raises:
+            ProgramError: In place of an error for recursion.
+        """
         if isinstance(error, TileLangError) and error.loc is None and self.file:
             error.loc = self
         if isinstance(error, RecursionError) and self.file:

@@ -8,7 +8,6 @@ uniform within each group that reads it.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Set
 
 from tilelang.analysis.thread_groups import contains
@@ -135,11 +134,11 @@ class _GroupValues(_Values):
             if not stmt.group.overlaps(self._group):
                 return  # other groups assign their own copies
             if not at.divergent and not contains(stmt.group, self._group):
-                at = dataclasses.replace(at, divergent=True)
+                at = _Position(divergent=True, loop=at.loop)
         elif not at.divergent and self.diverges(stmt):
-            at = dataclasses.replace(at, divergent=True)
+            at = _Position(divergent=True, loop=at.loop)
         if isinstance(stmt, For | While):
-            at = dataclasses.replace(at, loop=stmt)
+            at = _Position(at.divergent, stmt)
         for child in sub_statements(stmt):
             # in a loop with a divergent trip count, threads are not convergent
             self._visit(child, at)

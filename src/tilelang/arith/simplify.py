@@ -119,8 +119,11 @@ class _Simplifier(Rewriter, Extension):
 
     def _if_same_kind(self, old: Expr, new: Expr) -> Expr:
         """`new`, unless operands that are now index arithmetic would make wrapping arithmetic exact."""
-        mine, width = _operands(new), of_dtype(_width(old))
+        if new is old:
+            return old
+        mine = _operands(new)
         if all(a.is_index for a in mine) and not all(a.is_index for a in _operands(old)):
+            width = of_dtype(_width(old))
             parts = mine if new.dtype.is_bool else (*mine, new)
             if not all(self._analysis.bounds(part).within(width) for part in parts):
                 return old

@@ -303,8 +303,11 @@ class Rewriter:
 
     def visit(self, node: Stmt) -> Stmt | None:
         """Rewrites a statement with its location set for errors."""
-        with node.loc:
+        try:  # `with node.loc` would be two calls more for each statement of each pass
             return self.stmt(node)
+        except Exception as error:
+            node.loc.mark(error)
+            raise
 
     def rebuild_expr(self, node: Expr) -> Expr:
         """The same expression over rewritten operands; folding may simplify it."""
@@ -351,7 +354,7 @@ class Rewriter:
         if isinstance(node, Seq):
             return with_statements(node, [made for old in node.body if (made := self.visit(old)) is not None])
         if self._only_statements:
-            return self._with_sub_statements(node)
+            return self._with_sub_statements(node) if sub_statements(node) else node
         if isinstance(node, Alloc) and (node.buffer.address is not None or self._declared and node.buffer.view_of):
             self._declare(node.buffer)
         changes: dict[str, object] = {}
@@ -368,7 +371,7 @@ class Rewriter:
 
     def _with_sub_statements(self, node: Stmt) -> Stmt:
         changes: dict[str, Stmt] = {}
-        for field in _fields(type(node)) if sub_statements(node) else ():
+        for field in _fields(type(node)):
             old = getattr(node, field)
             if isinstance(old, Stmt) and (new := self._sub_statement(old)) is not old:
                 changes[field] = new
@@ -383,8 +386,7 @@ class Rewriter:
         return value if same else Reduction(new, indices, value.op)
 
     def _tuple(self, values: tuple[object, ...]) -> tuple[object, ...]:
-        rewrites = [_REWRITES[type(value)] for value in values]
-        parts = tuple([v if rewrite is None else rewrite(self, v) for v, rewrite in zip(values, rewrites, strict=True)])
+        parts = tuple([v if (rewrite := _REWRITES[type(v)]) is None else rewrite(self, v) for v in values])
         return values if all(map(operator.is_, parts, values)) else parts
 
 
