@@ -170,7 +170,7 @@ def _function_key(func: PrimFunc, target: Target, options: CompileOptions) -> st
 def package_fingerprint() -> str:
     """A digest of the files of this package."""
     root = Path(__file__).parent.parent
-    return cache.key_of(*sorted(f"{path} {size} {time}" for path, size, time in _python_files(str(root))))
+    return cache.key_of("\n".join(sorted(f"{path} {size} {time}" for path, size, time in _python_files(str(root)))))
 
 
 def _python_files(folder: str) -> Iterator[tuple[str, int, int]]:

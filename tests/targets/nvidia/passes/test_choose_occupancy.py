@@ -72,7 +72,7 @@ def test_nothing_is_chosen_where_a_kernel_cannot_be_predicted(monkeypatch):
     def failing(func, machine, *, fast_math):
         raise ResourceError("too large")
 
-    monkeypatch.setattr(choose_occupancy, "predict", failing)
+    monkeypatch.setattr("tilelang.performance.predict.predict", failing)
     plan = plan_of(linear("retention"))
     assert 1 == plan.schedule.blocks_per_sm and [] == about_blocks(plan)
 

@@ -25,8 +25,6 @@ from tilelang.ir.visit import walk, without
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_body, with_launches
 from tilelang.passes.runner import run_passes
-from tilelang.performance.predict import predict
-from tilelang.performance.prediction import duration
 from tilelang.saved_schedule import ScheduleOverrides
 from tilelang.schedule.load_groups import is_pipelined
 from tilelang.targets.nvidia.machines import Feature
@@ -67,6 +65,8 @@ class _Launch:
         """The launch with the choice and a note, or as it is where there is nothing to choose."""
         if not self._may_have_several() or not _has_room(self._planned(_BLOCKS)) or not _waits(self._planned(1)):
             return self._launch
+        from tilelang.performance.prediction import duration  # noqa: PLC0415  few launches have a choice
+
         one, two = self._predicted(1), self._predicted(_BLOCKS)
         if one is None or two is None:
             return self._launch
@@ -105,6 +105,8 @@ class _Launch:
 
     def _predicted(self, blocks: int) -> float | None:
         """The seconds that it takes with so many blocks on a multiprocessor; None if there is no such kernel."""
+        from tilelang.performance.predict import predict  # noqa: PLC0415  as above
+
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the chosen one is lowered again
