@@ -13,7 +13,7 @@ from tilelang.arith.prove import proves
 from tilelang.dtypes import BOOL
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Const, Expr, const
-from tilelang.ir.sequences import statements_of
+from tilelang.ir.sequences import statements_of, with_statements
 from tilelang.ir.stmt import Bind, For, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, accessed_buffers, jumps, walk
 from tilelang.lowering.regions import is_whole
@@ -49,8 +49,7 @@ class _FuseClears(Rewriter):
                 domain = domain.with_value(stmt.var, stmt.value)
             elif isinstance(stmt, Fill) and _is_zero(stmt.value) and is_whole(stmt.dst):
                 _fuse(body, stmt, domain)
-        sequence = Seq(tuple(body), loc=node.loc)
-        return self.rebuild_stmt(sequence)
+        return self.rebuild_stmt(with_statements(node, body))
 
 
 def _fuse(body: list[Stmt], fill: Fill, domain: Domain) -> None:

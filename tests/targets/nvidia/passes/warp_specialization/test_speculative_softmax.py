@@ -10,13 +10,14 @@ import tilelang
 import tilelang.language as T
 from tilelang.dtypes import as_dtype
 from tilelang.ir.pipeline import Release
-from tilelang.ir.stmt import Break, For, If
+from tilelang.ir.stmt import Break, For, If, ParallelLoop
 from tilelang.ir.visit import sub_statements, walk
 from tilelang.ops.any_exceeds import AnyExceeds
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.gemm_wait import GemmWait
 from tilelang.ops.reduce import Reduce
 from tilelang.targets.nvidia.backend import BACKEND
+from tilelang.targets.nvidia.passes import split_masked_loops
 from tilelang.targets.nvidia.passes.warp_specialization import loop_schedules
 from tilelang.targets.nvidia.schedule import schedule_of
 from tilelang.targets.target import Target
@@ -50,7 +51,11 @@ def attention(length, what="", rows=192, blocks=1, dtype="float16"):
             for i in T.Pipelined(T.ceildiv(length, KEYS), num_stages=3):
                 T.copy(K[i * KEYS, 0], k)
                 T.copy(V[i * KEYS, 0], v)
-                T.clear(scores)
+                if what == "masks at first":
+                    for r, c in T.Parallel(rows, KEYS):
+                        scores[r, c] = T.if_then_else(bx * rows + r >= i * KEYS + c, 0.0, -T.infinity("float32"))
+                else:
+                    T.clear(scores)
                 T.gemm(q, k, scores, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
                 if what == "two gemms":
                     T.gemm(q, k, scores, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
@@ -135,14 +140,36 @@ def test_the_steps_after_a_wrong_one_are_whole_ones():
     assert "resumed" == str(rest.start)
 
 
-@pytest.mark.parametrize("what", ["causal", "ragged"])
-def test_iterations_with_masks_and_the_first_one_take_the_whole_step(what):
-    func = attention(768, what, blocks=4) if what == "causal" else attention(500)
-    launch = specialized(func, "split_masked_loops")
+def test_the_last_iteration_with_a_mask_and_the_first_one_take_the_whole_step():
+    launch = specialized(attention(500), "split_masked_loops")
     votes = [any(isinstance(s, AnyExceeds) for s in walk(loop)) for loop in loops_with_gemms(launch)]
     assert [True, False, False] == votes
     # of the first iteration, of the branch, of the rest behind it, and with masks
     assert 4 == sum(isinstance(s, Reduce) for s in walk(launch))
+
+
+def test_several_iterations_with_masks_and_those_behind_a_wrong_step_are_one_loop():
+    launch = specialized(attention(768, "causal", blocks=4), "split_masked_loops")
+    (loop, rest) = loops_with_gemms(launch)
+    assert [True, False] == [any(isinstance(s, AnyExceeds) for s in walk(each)) for each in (loop, rest)]
+    (mask,) = [s for s in sub_statements(rest.body) if isinstance(s, If) and any(isinstance(i, ParallelLoop) for i in walk(s))]
+    assert ("resumed", "i >= i_end", None) == (str(rest.start), str(mask.condition), mask.else_body)
+    assert 3 == sum(isinstance(s, Reduce) for s in walk(launch))  # of the first iteration, of the branch, of the rest
+
+
+def test_where_a_gemm_adds_to_a_mask_it_overwrites_scores_of_iterations_without_one():
+    launch = specialized(attention(768, "masks at first", blocks=4), "split_masked_loops")
+    (_, rest) = loops_with_gemms(launch)
+    (mask,) = [s for s in sub_statements(rest.body) if isinstance(s, If) and any(isinstance(i, ParallelLoop) for i in walk(s))]
+    (gemm,) = [s for s in sub_statements(rest.body) if isinstance(s, Gemm) and s.c.buffer.name == "scores"]
+    assert ("i >= i_end", None) == (str(mask.condition), mask.else_body)
+    assert "not i >= i_end" == str(gemm.clear_accum)
+
+
+def test_iterations_with_masks_are_a_loop_of_their_own_where_a_mask_takes_longer_than_the_gemm_that_adds_to_it(monkeypatch):
+    monkeypatch.setattr(split_masked_loops, "_MOST_MASK_WORK", 0.5)
+    launch = specialized(attention(768, "masks at first", blocks=4), "split_masked_loops")
+    assert ["0", "resumed", "i_end"] == [str(loop.start) for loop in loops_with_gemms(launch)]
 
 
 @pytest.mark.parametrize("what", ["two gemms", "masks by data", "sums in memory", "sums are used"])
@@ -186,7 +213,7 @@ def expected(q, k, v, what):
     with np.errstate(all="ignore"):
         scores = q @ k.T / np.sqrt(DIM)
         row, column = np.arange(len(q))[:, None], np.arange(len(k))
-        if what == "causal":
+        if what in ("causal", "masks at first"):
             scores = np.where(row >= column, scores, -np.inf)
         elif what == "nothing at first":
             scores = np.where(column >= row, scores, -np.inf)
@@ -233,6 +260,11 @@ def test_results_are_right_for_any_scores(scores, length, what):
 )
 def test_each_warpgroup_computes_again_by_itself(scores, rows, blocks, dtype):
     check(scores, rows * blocks, "causal", rows, blocks, dtype)
+
+
+@pytest.mark.parametrize("scores", ["growing fast", "not numbers in a row"])
+def test_masks_that_scores_begin_with_apply_behind_a_wrong_step(scores):
+    check(scores, 384, "masks at first", blocks=2)
 
 
 @pytest.mark.parametrize("rows", [64, 128])
