@@ -14,7 +14,7 @@ from generated_file import write_or_check
 import tilelang
 import tilelang.language as T
 import tilelang.numpy as tnp
-from tilelang import autotuner, errors, options, testing
+from tilelang import autotuner, environment, errors, testing
 from tilelang.dtypes import DType
 from tilelang.level1.compute import ComputeFunction
 from tilelang.level1.functions import MODULES
@@ -204,7 +204,7 @@ def package_sections() -> list[str]:
     tree = [errors.TileLangError, *subclasses(errors.TileLangError)]
     parts += [f"- `{cls.__name__}`: {(inspect.getdoc(cls) or '').splitlines()[0]}" for cls in tree]
     parts.append("\n## Environment\n")
-    parts += [f"- `{variable.name}`: {variable.meaning}" for variable in options.VARIABLES.values()]
+    parts += [f"- `{variable.name}`: {variable.meaning}" for variable in environment.VARIABLES.values()]
     return parts
 
 

@@ -16,7 +16,7 @@ TESTS = ROOT / "tests"
 
 # From left to right; an entry is a package, a folder of it or a module, and the longest that fits a file is its layer.
 LAYERS = (
-    "records powers garbage_collector call_stack errors api saved_schedule options dtypes targets/machine targets/gemm_tile targets/family targets/registry targets/target layout ir "
+    "records powers garbage_collector call_stack errors api environment saved_schedule options dtypes targets/machine targets/gemm_tile targets/family targets/registry targets/target layout ir "
     "arith isa targets/gpu/isa ops language analysis lowering targets/gpu transforms passes schedule sim performance codegen targets/gpu/codegen runtime targets/backend "
     "targets/cpu targets/gpu/runtime targets/amd targets/nvidia profile jit tune level1 tools"
 ).split()

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 import tilelang
-from tilelang import options
+from tilelang import environment
 from tilelang.env import CacheState, env
 
 
@@ -21,7 +21,7 @@ def test_attributes_read_the_environment_at_each_access(monkeypatch: pytest.Monk
     assert str(Path.home() / ".tilelang" / "cache") == env.TILELANG_CACHE_DIR
     monkeypatch.setenv("TILELANG_TMP_DIR", "/scratch")
     assert "/scratch" == env.TILELANG_TMP_DIR
-    assert "/scratch" == options.temporary_folder()
+    assert "/scratch" == environment.temporary_folder()
     monkeypatch.setenv("CUDA_HOME", "/opt/cuda")
     assert "/opt/cuda" == env.CUDA_HOME
     monkeypatch.setenv("TILELANG_PRINT_ON_COMPILATION", "1")
@@ -32,7 +32,7 @@ def test_attributes_read_the_environment_at_each_access(monkeypatch: pytest.Monk
 def test_setting_an_attribute_sets_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILELANG_NUM_THREADS", "2")
     env.TILELANG_NUM_THREADS = 3
-    assert 3 == options.num_threads()
+    assert 3 == environment.num_threads()
 
 
 def test_the_default_target_is_a_name_or_a_mapping(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,10 +46,10 @@ def test_the_default_target_is_a_name_or_a_mapping(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_cache_is_switched_by_every_spelling(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(options._CacheSwitch, "enabled", None)
+    monkeypatch.setattr(environment._CacheSwitch, "enabled", None)
     CacheState.disable()
     assert [False] * 4 == [
-        CacheState.is_enabled(), env.is_cache_enabled(), tilelang.is_cache_enabled(), options.is_cache_enabled()
+        CacheState.is_enabled(), env.is_cache_enabled(), tilelang.is_cache_enabled(), environment.is_cache_enabled()
     ]  # fmt: skip
     env.enable_cache()
     assert CacheState.is_enabled()

@@ -1,21 +1,9 @@
-import logging
 from pathlib import Path
 
 import pytest
 
-from tilelang.errors import CacheError, OptionError
-from tilelang.options import (
-    VARIABLES,
-    CompileOptions,
-    PassConfigKey,
-    cache_folder,
-    disable_cache,
-    enable_cache,
-    environment,
-    is_cache_enabled,
-    num_threads,
-    set_log_level,
-)
+from tilelang.errors import OptionError
+from tilelang.options import CompileOptions, PassConfigKey
 from tilelang.saved_schedule import ScheduleOverrides
 
 
@@ -151,38 +139,6 @@ def test_options_have_a_key_that_ignores_verbosity_only() -> None:
     assert CompileOptions.from_user({"tl.enable_fast_math": True}).key != CompileOptions.from_user().key
 
 
-def test_every_variable_says_what_it_means() -> None:
-    for name, variable in VARIABLES.items():
-        assert name == variable.name
-        assert variable.meaning.endswith(".")
-
-
-def test_variables_are_read_when_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TILELANG_EXECUTION_BACKEND", " reference ")
-    assert "reference" == environment("TILELANG_EXECUTION_BACKEND")
-    monkeypatch.delenv("TILELANG_EXECUTION_BACKEND")
-    assert "auto" == environment("TILELANG_EXECUTION_BACKEND")
-
-
-def test_the_cache_folder_is_the_chosen_one_or_the_user_s(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TILELANG_CACHE_DIR", "/somewhere")
-    assert "/somewhere" == str(cache_folder())
-    monkeypatch.delenv("TILELANG_CACHE_DIR")
-    monkeypatch.setenv("HOME", "/home/me")
-    assert "/home/me/.tilelang/cache" == str(cache_folder())
-
-
-def test_no_home_folder_is_one_error_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TILELANG_CACHE_DIR", raising=False)
-    monkeypatch.setattr("os.path.expanduser", lambda path: path)
-    with pytest.raises(CacheError) as caught:
-        cache_folder()
-    assert (
-        "compile cache: there is no home folder for it\n"
-        "hint: set TILELANG_CACHE_DIR to a folder that can be written, or TILELANG_DISABLE_CACHE=1"
-    ) == str(caught.value)
-
-
 def test_where_the_program_is_written_and_how_layouts_are_shown():
     assert None is CompileOptions.from_user({"tl.dump_ir_path": "here"}).dump_folder
     assert "./dump_ir" == CompileOptions.from_user({"tl.enable_dump_ir": True}).dump_folder
@@ -198,40 +154,6 @@ def test_where_the_program_is_written_and_how_layouts_are_shown():
             CompileOptions.from_user({**shown, key: wrong})
     with pytest.raises(OptionError, match=r"'tl.dump_ir_path' is 3, expected the path of a folder"):
         CompileOptions.from_user({"tl.enable_dump_ir": True, "tl.dump_ir_path": 3})
-
-
-@pytest.mark.parametrize(("text", "enabled"), [("1", False), ("true", False), ("0", True), ("", True), ("off", True)])
-def test_the_environment_switches_the_cache(monkeypatch: pytest.MonkeyPatch, text: str, enabled: bool) -> None:
-    monkeypatch.setattr("tilelang.options._CacheSwitch.enabled", None)
-    monkeypatch.setenv("TILELANG_DISABLE_CACHE", text)
-    assert enabled == is_cache_enabled()
-
-
-def test_a_switch_that_is_no_switch_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilelang.options._CacheSwitch.enabled", None)
-    monkeypatch.setenv("TILELANG_DISABLE_CACHE", "maybe")
-    with pytest.raises(OptionError, match="TILELANG_DISABLE_CACHE: expected 0 or 1, got 'maybe'"):
-        is_cache_enabled()
-
-
-def test_the_program_beats_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilelang.options._CacheSwitch.enabled", None)
-    monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
-    enable_cache()
-    assert is_cache_enabled()
-    monkeypatch.setenv("TILELANG_DISABLE_CACHE", "0")
-    disable_cache()
-    assert not is_cache_enabled()
-
-
-def test_threads_are_a_positive_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TILELANG_NUM_THREADS", raising=False)
-    assert None is num_threads()
-    monkeypatch.setenv("TILELANG_NUM_THREADS", "3")
-    assert 3 == num_threads()
-    monkeypatch.setenv("TILELANG_NUM_THREADS", "0")
-    with pytest.raises(OptionError, match="TILELANG_NUM_THREADS: expected a positive integer, got '0'"):
-        num_threads()
 
 
 _SIMPLIFY = (
@@ -255,17 +177,3 @@ def test_fast_math_stays_off_where_it_is_switched_off() -> None:
         CompileOptions.from_user(configs).fast_math
         for configs in ({"tl.enable_fast_math": True}, both, {"tl.disable_fast_math": False})
     ]
-
-
-def test_the_level_of_the_logger_is_a_number_or_a_name() -> None:
-    logger = logging.getLogger("tilelang")
-    before = logger.level
-    set_log_level("debug")
-    assert logging.DEBUG == logger.level
-    set_log_level(logging.WARNING)
-    assert logging.WARNING == logger.level
-    logger.setLevel(before)
-    with pytest.raises(OptionError) as caught:
-        set_log_level("loud")
-    assert "set_log_level: 'loud' is no level" == caught.value.message
-    assert isinstance(caught.value, ValueError)

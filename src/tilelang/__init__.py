@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from tilelang import testing as testing
     from tilelang import tools as tools
     from tilelang.codegen.postprocess import register_c_postproc, register_cuda_postproc, register_hip_postproc
+    from tilelang.environment import disable_cache, enable_cache, is_cache_enabled, set_log_level
     from tilelang.jit.compile import compile, lower, par_compile
     from tilelang.jit.decorator import jit
     from tilelang.jit.kernel import JITKernel
@@ -55,14 +56,7 @@ if TYPE_CHECKING:
     from tilelang.layout import Fragment, Layout
     from tilelang.level1.compute import compute
     from tilelang.math import cdiv, next_power_of_2
-    from tilelang.options import (
-        CompileOptions,
-        PassConfigKey,
-        disable_cache,
-        enable_cache,
-        is_cache_enabled,
-        set_log_level,
-    )
+    from tilelang.options import CompileOptions, PassConfigKey
     from tilelang.profile.inputs import TensorSupplyType
     from tilelang.profile.profiler import Profiler
     from tilelang.targets.target import Target

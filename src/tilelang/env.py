@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from tilelang.api import public
-from tilelang.options import (
+from tilelang.environment import (
     VARIABLES,
     cache_folder,
     disable_cache,

@@ -60,6 +60,7 @@ PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "tilelang": {
             "tilelang.codegen.postprocess": _POSTPROCESSING,
+            "tilelang.environment": "disable_cache enable_cache is_cache_enabled set_log_level",
             "tilelang.jit.compile": "compile lower par_compile",
             "tilelang.jit.kernel_inspection": "Lowered",
             "tilelang.jit.kernel": "JITKernel",
@@ -67,8 +68,7 @@ PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "tilelang.layout": "Fragment Layout",
             "tilelang.level1.compute": "compute",
             "tilelang.math": "cdiv next_power_of_2",
-            "tilelang.options": "CompileOptions PassConfigKey disable_cache enable_cache is_cache_enabled "
-            "set_log_level",
+            "tilelang.options": "CompileOptions PassConfigKey",
             "tilelang.profile.inputs": "TensorSupplyType",
             "tilelang.profile.profiler": "Profiler",
             "tilelang.targets.target": "Target",
@@ -145,6 +145,7 @@ PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "tilelang.cache": {"tilelang.jit.compile": "cached=compile"},
         "tilelang.engine": {
             "tilelang.codegen.postprocess": _POSTPROCESSING,
+            "tilelang.environment": "disable_cache enable_cache is_cache_enabled set_log_level",
             "tilelang.jit.compile": "lower",
             "tilelang.runtime.kernel_param": "KernelParam",
         },

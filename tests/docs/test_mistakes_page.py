@@ -10,7 +10,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 @pytest.fixture
 def generator(monkeypatch):
-    monkeypatch.setattr("tilelang.options._CacheSwitch.enabled", None)  # which the generator sets
+    monkeypatch.setattr("tilelang.environment._CacheSwitch.enabled", None)  # which the generator sets
     spec = importlib.util.spec_from_file_location("generate_mistakes", DOCS / "generate_mistakes.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

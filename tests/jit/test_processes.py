@@ -58,7 +58,7 @@ def test_a_process_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_the_cache_no_process_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilelang.options._CacheSwitch.enabled", False)
+    monkeypatch.setattr("tilelang.environment._CacheSwitch.enabled", False)
     warm_cache(lambda item: (tmp_path / "made").touch(), range(2), 2)
     assert not (tmp_path / "made").exists()
 

@@ -57,7 +57,7 @@ def test_a_damaged_source_is_generated_again(vector_add: Make, folder: Path) -> 
 def test_without_the_cache_everything_is_done_again(
     vector_add: Make, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tilelang.options._CacheSwitch.enabled", False)
+    monkeypatch.setattr("tilelang.environment._CacheSwitch.enabled", False)
     first = compile_program(vector_add(100), CPU, CompileOptions())
     assert first is not compile_program(vector_add(100), CPU, CompileOptions())
     assert not folder.exists()

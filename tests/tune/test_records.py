@@ -68,7 +68,7 @@ def test_a_damaged_record_is_none(folder: Path) -> None:
 
 
 def test_without_the_cache_nothing_is_kept(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    monkeypatch.setattr("tilelang.options._CacheSwitch.enabled", False)
+    monkeypatch.setattr("tilelang.environment._CacheSwitch.enabled", False)
     record().save(FOUND)
     assert None is record().load()
     assert [] == list(folder.rglob("*.json"))

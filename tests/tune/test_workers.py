@@ -92,7 +92,7 @@ def test_at_least_one_task_is_run_despite_the_deadline(way: bool) -> None:
 
 
 def test_without_the_cache_nothing_is_forked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilelang.options._CacheSwitch.enabled", False)
+    monkeypatch.setattr("tilelang.environment._CacheSwitch.enabled", False)
     assert not can_fork()
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilelang.api import public
+from tilelang.environment import environment
 from tilelang.errors import TargetError
-from tilelang.options import environment
 from tilelang.targets.target import Target, TargetLike, parse_target, present_target
 
 __all__ = ["Target", "TargetLike", "auto_detect_target", "determine_target"]

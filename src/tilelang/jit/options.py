@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tilelang.environment import environment
 from tilelang.ir.func import PrimFunc
 from tilelang.jit.compile import compile
 from tilelang.jit.kernel import JITKernel
-from tilelang.options import environment
 from tilelang.records import record
 from tilelang.runtime.parameters import OutIdx
 from tilelang.targets.target import Target, TargetLike, parse_execution_backend, parse_target

@@ -20,11 +20,12 @@ from tilelang.call_stack import reserve_frames
 from tilelang.codegen.postprocess import is_postprocessed, postprocessed
 from tilelang.codegen.source import DeviceLaunch, KernelArgument, Source, TensorMapText
 from tilelang.dtypes import as_dtype
+from tilelang.environment import environment_flag, is_cache_enabled
 from tilelang.errors import Loc
 from tilelang.ir.compare import digest
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.visit import walk
-from tilelang.options import CompileOptions, environment_flag, is_cache_enabled
+from tilelang.options import CompileOptions
 from tilelang.records import record
 from tilelang.runtime import cache
 from tilelang.targets.target import Target

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
+from tilelang.environment import is_cache_enabled
 from tilelang.ir.func import PrimFunc
 from tilelang.jit.decorator import JitFunction
 from tilelang.jit.options import JitOptions
@@ -20,7 +21,6 @@ from tilelang.level1.execution import arrays_of_parts, options_for, program_of
 from tilelang.level1.graph import Graph
 from tilelang.level1.lower import Lowered, lower
 from tilelang.level1.split_calls import split_at_calls
-from tilelang.options import is_cache_enabled
 from tilelang.records import record
 from tilelang.runtime import cache
 from tilelang.targets.target import Target

@@ -10,13 +10,13 @@ import dataclasses
 from collections.abc import Sequence
 
 from tilelang.call_stack import reserve_frames
+from tilelang.environment import environment_flag
 from tilelang.errors import CompilerBug, ResourceError, TileLangError
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Launch
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import walk
-from tilelang.options import environment_flag
 from tilelang.passes.base import Pass, PassContext
 from tilelang.records import record
 

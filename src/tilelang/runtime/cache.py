@@ -14,8 +14,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TypeVar
 
+from tilelang.environment import cache_folder, is_cache_enabled, temporary_folder
 from tilelang.errors import NOWHERE, CacheError, calling_line, warn
-from tilelang.options import cache_folder, is_cache_enabled, temporary_folder
 
 R = TypeVar("R")
 

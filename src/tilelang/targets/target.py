@@ -11,8 +11,8 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tilelang.environment import environment
 from tilelang.errors import NoLowering, OptionError, TargetError, nearest
-from tilelang.options import environment
 from tilelang.records import record
 from tilelang.targets.family import NATIVE, Family
 from tilelang.targets.machine import Machine

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tilelang.api import user_frames
+from tilelang.environment import cache_folder
 from tilelang.errors import OptionError, TileLangError
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.printer import to_text
@@ -23,7 +24,7 @@ from tilelang.jit.decorator import JitFunction
 from tilelang.jit.jit_impl import JITImpl
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.program import generate_source, snapshots
-from tilelang.options import CompileOptions, cache_folder
+from tilelang.options import CompileOptions
 from tilelang.runtime import cache
 from tilelang.targets.target import Target, parse_target
 from tilelang.tools.doctor import can_compile, findings, size_text

@@ -10,8 +10,8 @@ import importlib.metadata
 import platform
 import warnings
 
+from tilelang.environment import VARIABLES, cache_folder, is_cache_enabled
 from tilelang.errors import OptionError
-from tilelang.options import VARIABLES, cache_folder, is_cache_enabled
 from tilelang.runtime import cache
 from tilelang.runtime.finding import Finding, look_for
 from tilelang.targets.registry import families

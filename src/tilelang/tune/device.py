@@ -5,8 +5,8 @@ from __future__ import annotations
 import platform
 from pathlib import Path
 
+from tilelang.environment import num_threads
 from tilelang.errors import DeviceAssertError, DriverError, OptionError
-from tilelang.options import num_threads
 from tilelang.targets.gpu.runtime.driver import Driver
 from tilelang.targets.target import Target
 from tilelang.tune.workers import cores

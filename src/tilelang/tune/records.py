@@ -10,10 +10,11 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tilelang.environment import is_cache_enabled
 from tilelang.ir.compare import digest
 from tilelang.jit.program import package_fingerprint
 from tilelang.jit.signature import key_of_value
-from tilelang.options import CompileOptions, is_cache_enabled
+from tilelang.options import CompileOptions
 from tilelang.runtime import cache
 from tilelang.runtime.arrays import borrow
 from tilelang.tune.device import device_name

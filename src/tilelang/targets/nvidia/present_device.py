@@ -11,8 +11,8 @@ import ctypes
 import functools
 import os
 
+from tilelang.environment import cache_folder, is_cache_enabled
 from tilelang.errors import CacheError
-from tilelang.options import cache_folder, is_cache_enabled
 from tilelang.targets.nvidia.machines import arch_of
 
 _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76  # Source: CUDA Driver API, enum CUdevice_attribute

@@ -78,7 +78,7 @@ def test_a_damaged_entry_is_built_again(folder: Path) -> None:
 
 
 def test_without_the_cache_nothing_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilelang.options._CacheSwitch.enabled", False)
+    monkeypatch.setattr("tilelang.environment._CacheSwitch.enabled", False)
     toolchain._examine.cache_clear()
     assert 42 == build(source()).start(struct.pack("<q", 41))
     assert not folder.exists()

@@ -64,7 +64,7 @@ def test_a_damaged_entry_is_made_again(folder: Path) -> None:
 
 
 def test_without_the_cache_nothing_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilelang.options._CacheSwitch.enabled", False)
+    monkeypatch.setattr("tilelang.environment._CacheSwitch.enabled", False)
     assert build(SOURCE, "sm_90a", "nvrtc").binary.startswith(b"\x7fELF")
     assert not folder.exists()
 

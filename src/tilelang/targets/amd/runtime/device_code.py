@@ -11,8 +11,9 @@ import sys
 from importlib import import_module
 
 from tilelang.codegen.source import Source
+from tilelang.environment import temporary_folder
 from tilelang.errors import TileLangError, ToolchainError
-from tilelang.options import CompileOptions, temporary_folder
+from tilelang.options import CompileOptions
 from tilelang.records import record
 from tilelang.runtime import cache
 from tilelang.runtime.compile_flags import STANDARD, host_flags

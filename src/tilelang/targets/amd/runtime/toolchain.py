@@ -18,8 +18,8 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tilelang.environment import is_cache_enabled, temporary_folder
 from tilelang.errors import ToolchainError
-from tilelang.options import is_cache_enabled, temporary_folder
 from tilelang.records import record
 from tilelang.runtime import cache
 from tilelang.targets.cpu.runtime.toolchain import fingerprint

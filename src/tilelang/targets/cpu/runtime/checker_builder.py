@@ -12,8 +12,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from tilelang.environment import temporary_folder
 from tilelang.errors import ToolchainError
-from tilelang.options import temporary_folder
 from tilelang.runtime import cache
 from tilelang.runtime.checker import CHECKER_TEXT, Checker, supports_python
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tilelang.environment import num_threads
 from tilelang.errors import CompilerBug, ToolchainError
-from tilelang.options import num_threads
 from tilelang.records import record
 
 # Appended to each kernel: its entry as a function of an array of values of 8 bytes each.

@@ -17,8 +17,8 @@ import sys
 from functools import lru_cache
 from pathlib import Path
 
+from tilelang.environment import environment, is_cache_enabled
 from tilelang.errors import ToolchainError
-from tilelang.options import environment, is_cache_enabled
 from tilelang.records import record
 from tilelang.runtime import cache
 

@@ -10,8 +10,9 @@ import json
 from collections.abc import Callable, Sequence
 
 from tilelang.codegen.source import Source
+from tilelang.environment import is_cache_enabled
 from tilelang.errors import OptionError
-from tilelang.options import CompileOptions, is_cache_enabled
+from tilelang.options import CompileOptions
 from tilelang.records import record
 from tilelang.runtime import cache
 from tilelang.targets.gpu.runtime.resources import Resources

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from tilelang.codegen.source import Source
+from tilelang.environment import temporary_folder
 from tilelang.errors import CompilerBug, TileLangError, ToolchainError
-from tilelang.options import CompileOptions, PassConfigKey, temporary_folder
+from tilelang.options import CompileOptions, PassConfigKey
 from tilelang.records import record
 from tilelang.runtime import cache
 from tilelang.runtime.compile_flags import device_flags

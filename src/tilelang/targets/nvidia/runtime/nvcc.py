@@ -14,8 +14,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from tilelang.environment import temporary_folder
 from tilelang.errors import ToolchainError
-from tilelang.options import temporary_folder
 from tilelang.runtime.compile_flags import with_standard
 from tilelang.targets.gpu.runtime.compile_log import Compilation
 
