@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 import tilelang.language as T
-from tilelang.ir.stmt import CallStmt, For, ForKind, If, Launch, PipelineSpec
+from tilelang.ir.stmt import Bind, CallStmt, For, ForKind, If, Launch, ParallelLoop, PipelineSpec
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.isa.instruction import Instruction
 from tilelang.lowering.chunks import ChunkPlan
@@ -92,6 +92,30 @@ def test_versions_replace_their_buffers():
     names = [s.buffer.static_shape for s in walk(after.body) if type(s).__name__ == "Alloc" and s.buffer.name == "tile"]
     assert [(3, 8, 8)] == names
 
+
+
+def test_the_wait_is_before_the_first_user_of_a_tile_though_later_ones_come_before_that():
+    @T.prim_func
+    def main(A: T.Tensor((8, 64), "int32"), C: T.Tensor((8, 8), "int32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((8, 8), "int32")
+            first, total = T.alloc_fragment((8, 8), "int32"), T.alloc_fragment((8, 8), "int32")
+            T.clear(total)
+            for k in T.Pipelined(8, num_stages=3):
+                T.copy(A[0, k * 8], tile)
+                T.copy(tile, first)
+                for i, j in T.Parallel(8, 8):
+                    total[i, j] += tile[i, j] * first[i, j]
+            T.copy(total, C)
+
+    (found,) = (s for s in walk(main.body) if isinstance(s, Launch))
+    placed = _Place(PipelineSpec(3, (2, 1, 0), (0, 2, 3)), ChunkPlan(4)).visit(found.body)
+    expanded, _ = expand(dataclasses.replace(found, body=placed))
+    (loop,) = (s for s in walk(expanded.body) if isinstance(s, For) and s.kind is ForKind.SERIAL)
+    kinds = {ParallelLoop: "add", If: "ahead"}
+    order = [s.routine.name if isinstance(s, CallStmt) else kinds[type(s)] for s in loop.body.body if not isinstance(s, Bind)]
+    assert ["add", "wait", "ahead", "ahead", "commit"] == order
+    assert [1, 1] == [call.args[0].value for call in calls(expanded.body, WAIT)]  # before the loop, and in it
 
 
 @pytest.mark.parametrize(("order", "is_free"), [((2, 0, 1), True), ((1, 0, 2), False)])

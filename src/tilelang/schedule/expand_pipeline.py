@@ -172,20 +172,24 @@ class _LoopExpansion:
     def _waits(self, present: Sequence[int]) -> dict[int | None, int]:
         """How many groups may be in flight at the beginning of a time (None), and before statements of it.
 
-        The first wait is at the beginning; where there are several groups, the others are before the first readers.
+        Each wait is before the first reader of a group. The earliest one is at the beginning, unless its reader runs
+        ahead of other statements.
         """
         stage, position = self._placement.stage, self._position
-        users = [[(copy, n) for copy in copies for n in self._users(copy) if n in present] for copies in self._groups]
-        first = min((position[n] for pairs in users for _, n in pairs), default=0)
+        uses = [  # of each group: how many times after its own, and where
+            [(stage[n] - stage[copy], position[n]) for copy in copies for n in self._users(copy) if n in present]
+            for copies in self._groups
+        ]
+        readers = {number: min(found) for number, found in enumerate(uses) if found}
+        first = min((reader for _, reader in readers.values()), default=0)
         waits: dict[int | None, int] = {}
-        for number, pairs in enumerate(users):
-            if pairs:
-                reader = min(position[n] for _, n in pairs)
-                closed = sum(position[copies[-1]] < reader for copies in self._groups) if reader > first else 0
-                ahead = min(stage[n] - stage[copy] for copy, n in pairs)
-                at = self._sequence[reader] if reader > first else None
-                newer = ahead * len(self._groups) - (number + 1) + closed
-                waits[at] = min(newer, waits.get(at, newer))
+        for number, (ahead, reader) in readers.items():
+            at = self._sequence[reader]
+            is_inside = reader > first or stage[at] < self._placement.last
+            closed = sum(position[copies[-1]] < reader for copies in self._groups) if is_inside else 0
+            newer = ahead * len(self._groups) - (number + 1) + closed
+            key = at if is_inside else None
+            waits[key] = min(newer, waits.get(key, newer))
         return waits
 
     def _users(self, copy: int) -> set[int]:
