@@ -38,6 +38,10 @@ def test_a_single_iteration_is_no_loop():
     assert "a[0] = 1.0" == emitted(fill)[-1]
 
 
+def test_an_empty_array_is_not_allocated():
+    assert "alloc" not in "".join(emitted(lambda emit, thread: emit.registers("a", 0, FLOAT32)))
+
+
 def test_a_loop_may_begin_later():
     def fill(emit, thread):
         array = emit.registers("a", 4, FLOAT32)

@@ -201,6 +201,42 @@ def test_any_sizes_and_transpositions(m, n, k, transpose_a, transpose_b, clear):
     np.testing.assert_array_equal(expected, z)
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(("has_first", "has_last"), [(True, False), (False, True), (True, True)])
+def test_the_first_step_may_come_from_fragments_and_the_last_one_goes_to_some(ops, transposed, has_first, has_last):
+    def stored(rows, columns):
+        return (columns, rows) if transposed else (rows, columns)
+
+    def kept(array):
+        return np.ascontiguousarray(array.T if transposed else array)
+
+    shapes = {"A": stored(2, 6), "B": stored(6, 3), "C": (2, 3)}
+    shapes |= {"first_A": stored(2, 2), "first_B": stored(2, 3), "last_A": stored(2, 2), "last_B": stored(2, 3)}
+    tile = {name: ops.tile(name, shape) for name, shape in shapes.items()}
+    op = Gemm(
+        tile["A"], tile["B"], tile["C"], transpose_a=transposed, transpose_b=transposed,
+        first=(tile["first_A"], tile["first_B"]) if has_first else None,
+        last=(tile["last_A"], tile["last_B"]) if has_last else None,
+    )  # fmt: skip
+    assert tuple(tile[name] for name in "ABC") == op.reads()[:3]
+    assert op.reads()[3:] == (op.first or ())
+    assert op.writes() == (tile["C"], *(op.last or ()))
+
+    random = np.random.default_rng(2)
+    a, b, first_a, first_b = (random.integers(-4, 5, shape).astype("f") for shape in ((2, 6), (6, 3), (2, 2), (2, 3)))
+    z, last_a, last_b = np.ones((2, 3), "f"), np.zeros(shapes["last_A"], "f"), np.zeros(shapes["last_B"], "f")
+    values = {"A": kept(a), "B": kept(b), "C": z, "first_A": kept(first_a), "first_B": kept(first_b)}
+    values |= {"last_A": last_a, "last_B": last_b}
+    used = [region for region in (*op.reads(), *op.writes())]
+    ops.apply(op, {region: values[name] for name, region in tile.items() if region in used})
+    expected = 1 + a[:, 2:4] @ b[2:4]
+    expected += first_a @ first_b if has_first else a[:, :2] @ b[:2]
+    expected += 0 if has_last else a[:, 4:] @ b[4:]
+    np.testing.assert_array_equal(expected, z)
+    np.testing.assert_array_equal(kept(a[:, 4:]) * has_last, last_a)
+    np.testing.assert_array_equal(kept(b[4:]) * has_last, last_b)
+
+
 @pytest.mark.parametrize("wide_is_left", [True, False])
 def test_a_wide_operand_is_rounded_to_the_narrow_one(ops, wide_is_left):
     dtypes = ("float32", "bfloat16") if wide_is_left else ("bfloat16", "float32")

@@ -78,9 +78,10 @@ class Emitter:
         self.build.emit(For(var, first, stop, 1, kind, as_body(statements, self.build.loc)))
 
     def registers(self, name: str, count: int, dtype: DType) -> Buffer:
-        """Allocates a register array of the executing thread."""
+        """Allocates a register array of the executing thread, unless it is empty."""
         buffer = Buffer(name, (const(count, INT32),), dtype, Scope.LOCAL)
-        self.build.emit(Alloc(buffer))
+        if count:
+            self.build.emit(Alloc(buffer))
         return buffer
 
     def store(self, buffer: Buffer, index: ExprLike, value: Expr) -> None:

@@ -79,6 +79,8 @@ class Gemm(TileOp):
             flight after it; -1 if the program waits explicitly.
         follows_wait: With a `wait` other than 0: whether no gemm in flight uses C, so that threads may have written it.
         transpose_c: Whether C is stored as (N, M), as where the compiler has swapped the operands.
+        first: Fragments that hold the operands of the first step along K, in place of A and B.
+        last: Fragments to which the operands of the last step along K are loaded; they are not multiplied.
     """
 
     a: Region
@@ -91,6 +93,8 @@ class Gemm(TileOp):
     wait: int = 0
     follows_wait: bool = False
     transpose_c: bool = False
+    first: tuple[Region, Region] | None = None
+    last: tuple[Region, Region] | None = None
 
     @property
     def name(self) -> str:
@@ -134,13 +138,19 @@ class Gemm(TileOp):
         first, second = matrix_axes(self.c)
         return (second, first) if self.transpose_c else (first, second)
 
+    @property
+    def axes_along_k(self) -> tuple[int, int]:
+        """The dimensions of A and of B along K."""
+        (a0, a1), (b0, b1) = matrix_axes(self.a), matrix_axes(self.b)
+        return a0 if self.transpose_a else a1, b1 if self.transpose_b else b0
+
     def reads(self) -> tuple[Region, ...]:
-        """A, B, and C unless it is always cleared."""
-        return (self.a, self.b) if self.always_clears else (self.a, self.b, self.c)
+        """A, B, C unless it is always cleared, and the first step."""
+        return (self.a, self.b, *(() if self.always_clears else (self.c,)), *(self.first or ()))
 
     def writes(self) -> tuple[Region, ...]:
-        """C."""
-        return (self.c,)
+        """C, and the last step."""
+        return (self.c, *(self.last or ()))
 
     def check(self) -> None:
         """Checks scopes, shapes and dtypes, in this order."""
@@ -244,19 +254,40 @@ class Gemm(TileOp):
 
     def reference(self, memory: TileMemory) -> None:
         """NumPy's matrix product in the accumulator dtype."""
-        a, b = (self._matrix(memory, x, dtype) for x, dtype in zip((self.a, self.b), self.operands, strict=True))
-        product = (a.T if self.transpose_a else a) @ (b.T if self.transpose_b else b)
+        a, b = self._matrices(memory, (self.a, self.b))
+        if self.first is not None:
+            first_a, first_b = self._matrices(memory, self.first)
+            a[:, : len(first_b)], b[: len(first_b)] = first_a, first_b
+        if self.last is not None:
+            for region, axis, step in zip((self.a, self.b), self.axes_along_k, self.last, strict=True):
+                memory.move(_end_of(region, axis, step), step)
+            steps = len(b) - len(self._matrices(memory, self.last)[1])
+            a, b = a[:, :steps], b[:steps]
+        product = a @ b
         product = product.T if self.transpose_c else product
         if self.clear_accum is None or not memory.value(self.clear_accum):
             old = memory.read(self.c)
             product = product.reshape(old.shape) + old.astype(self.accumulator_dtype.numpy)
         memory.write(self.c, np.asarray(convert(product, self.c.dtype)))
 
+    def _matrices(self, memory: TileMemory, operands: tuple[Region, Region]) -> tuple[np.ndarray, np.ndarray]:
+        """The values of A and B, or of a step of them. Shapes: (M, K), (K, N)."""
+        a, b = (self._matrix(memory, x, dtype) for x, dtype in zip(operands, self.operands, strict=True))
+        return a.T if self.transpose_a else a, b.T if self.transpose_b else b
+
     def _matrix(self, memory: TileMemory, region: Region, dtype: DType) -> np.ndarray:
         values = memory.read(region)
         rows, columns = matrix_axes(region)
         rounded = np.asarray(convert(values, dtype)).astype(self.accumulator_dtype.numpy)
         return rounded.reshape(values.shape[rows], values.shape[columns])
+
+
+def _end_of(region: Region, axis: int, step: Region) -> Region:
+    """The end of an operand along a dimension, as long as a step of it."""
+    start, extent = list(region.start), list(region.extent)
+    extent[axis] = matrix_extents(step)[matrix_axes(region).index(axis)]
+    start[axis] = start[axis] + region.extent[axis] - extent[axis]
+    return Region(region.buffer, tuple(start), tuple(extent))
 
 
 def matrix_extents(region: Region) -> tuple[Expr, ...]:

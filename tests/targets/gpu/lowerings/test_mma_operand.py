@@ -1,4 +1,4 @@
-"""Shared memory loads of mma operands: vector width and bank conflicts."""
+"""Shared memory loads of mma operands: vector width, bank conflicts, and where they go."""
 
 import numpy as np
 import pytest
@@ -6,12 +6,18 @@ from invented.isa.matrix import MATRIX_ATOM
 from invented.machines import MACHINES
 from lowered_gemm import buffer
 
+from tilelang.arith.domain import Domain
 from tilelang.dtypes import as_dtype
-from tilelang.ir.buffer import Scope
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.builder import Builder
+from tilelang.ir.expr import Cast, as_expr
+from tilelang.ir.stmt import Store
+from tilelang.ir.visit import walk, walk_expr
 from tilelang.layout.shared_memory import conflicts, offsets, row_major
 from tilelang.layout.thread_values import digit, fragment
-from tilelang.lowering.regions import whole
-from tilelang.targets.gpu.lowerings.mma_operand import Share
+from tilelang.lowering.regions import ZERO, whole
+from tilelang.lowering.registers import Emitter
+from tilelang.targets.gpu.lowerings.mma_operand import ElementOperand, Share
 
 MACHINE = MACHINES["wave64"]
 
@@ -50,3 +56,14 @@ def test_the_tile_of_a_warp_is_a_sequence_of_instruction_tiles():
     tile = share(64, 32).tile
     assert (64, 8) == tile.shape
     np.testing.assert_array_equal(tile.table[5, 4:] - tile.table[5, :4], np.tile([32, 0], (4, 1)))
+
+
+def test_elements_are_loaded_to_other_registers_as_they_are():
+    build, registers = Builder(), Buffer("r", (as_expr(8),), as_dtype("tfloat32"), Scope.LOCAL)
+    emit = Emitter(build, Domain())
+    operand = ElementOperand(emit, share(64, 32, "tfloat32", turned=True), ZERO, ZERO, None, sets=1)
+    operand.fetch(ZERO, tail=False)
+    operand.loading_to(registers).fetch(ZERO, tail=False)
+    rounded, exact = (s for s in walk(build.finish()) if isinstance(s, Store))
+    assert ("A_r", "r") == (rounded.buffer.name, exact.buffer.name)
+    assert [True, False] == [any(isinstance(e, Cast) for e in walk_expr(s.value)) for s in (rounded, exact)]

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 from tilelang.dtypes import FLOAT32, DType
 from tilelang.errors import CompilerBug
-from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Expr, const, int_const
 from tilelang.ir.plan import Plan
@@ -32,6 +33,7 @@ from tilelang.lowering.value_permutation import ValuePermutation
 from tilelang.ops.describe import matrix_axes
 from tilelang.ops.gemm import Gemm
 from tilelang.records import record
+from tilelang.targets.gpu.lowerings.inner_steps import inner_steps
 from tilelang.targets.gpu.lowerings.mma_operand import ElementOperand, FragmentOperand, Operand, Share
 from tilelang.targets.gpu.lowerings.row_order import HeldRows, RowOrder
 from tilelang.targets.gpu.lowerings.warp_partition import WarpAtom, WarpPartition, held, partition, placed
@@ -237,6 +239,9 @@ class RegisterGemm(abc.ABC):
             if layout is not None:
                 reason = Reason(f"{op.name} loads it by warps without bank conflicts", op.loc)
                 yield SharedLayout(region.buffer, layout, reason)
+        for step in (op.first, op.last):
+            if step is not None:
+                yield from self.constrain(_of_step(op, step), plan, context)
 
     def lower(self, op: Gemm, plan: MmaPlan, context: LoweringContext, build: Builder) -> None:
         """The program of the executing thread."""
@@ -246,6 +251,8 @@ class RegisterGemm(abc.ABC):
         lane = emit.bind("lane", thread % warp_size, warp_size)
         warp = emit.bind("warp", thread // warp_size, context.threads // warp_size)
         loading = self._loading(division, context)
+        if op.first is not None or op.last is not None:
+            loading = _Loading(min(2, division.steps - bool(op.first) - bool(op.last)))
         parts = [
             (part, *self._operands(emit, division, part, lane, warp, context, loading.sets))
             for part in self._parts(division, context)
@@ -255,7 +262,16 @@ class RegisterGemm(abc.ABC):
         for number, (part, a, b) in enumerate(parts):
             if number and self.prefetch_barrier is not None:
                 build.emit(CallStmt(self.prefetch_barrier, ()))  # else registers would have to hold several parts
-            self._lower_part(emit, division, part, sums, a, b, loading)
+            if op.first is None and op.last is None:
+                self._lower_part(emit, division, part, sums, a, b, loading)
+                continue
+            first = None
+            if op.first is not None:
+                of_step = self._divided(_of_step(op, op.first), plan, context)
+                first = self._operands(emit, of_step, part, lane, warp, context, sets=1)
+            last = [context.registers[region.buffer] for region in op.last or ()]
+            multiply = functools.partial(self._multiply_step, emit, division, part, sums)
+            inner_steps(emit, division.steps, (a, b), first, last, multiply)
         sums.store()
 
     def _operands(
@@ -298,10 +314,10 @@ class RegisterGemm(abc.ABC):
             b.fetch(step, tail=tail)
 
         def multiply_one(i: Expr, j: Expr, step: Expr) -> None:
-            self._multiply(emit, division, part, sums, a, b, i, j, step)
+            self._multiply(emit, division, part, sums, a, b, step, i, j)
 
         def multiply(step: Expr) -> None:
-            emit.loop("i", part.rows, lambda i: emit.loop("j", part.columns, lambda j: multiply_one(i, j, step)))
+            self._multiply_step(emit, division, part, sums, a, b, step)
 
         def in_turn(step: Expr, *, tail: bool = False) -> None:
             fetch(step, tail=tail)
@@ -332,6 +348,23 @@ class RegisterGemm(abc.ABC):
                 build.emit(CallStmt(barrier, ()))
             multiply(last)
 
+    def _multiply_step(
+        self,
+        emit: Emitter,
+        division: _Division,
+        part: _Part,
+        sums: Accumulator,
+        a: Operand,
+        b: Operand,
+        step: Expr,
+    ) -> None:
+        """All instructions of a step."""
+
+        def one(i: Expr, j: Expr) -> None:
+            self._multiply(emit, division, part, sums, a, b, step, i, j)
+
+        emit.loop("i", part.rows, lambda i: emit.loop("j", part.columns, lambda j: one(i, j)))
+
     def _multiply(
         self,
         emit: Emitter,
@@ -340,9 +373,9 @@ class RegisterGemm(abc.ABC):
         sums: Accumulator,
         a: Operand,
         b: Operand,
+        step: Expr,
         i: Expr,
         j: Expr,
-        step: Expr,
     ) -> None:
         """One instruction."""
         height, width, _ = division.atom.shape
@@ -441,6 +474,12 @@ class RegisterGemm(abc.ABC):
             right=_Held(atom.b, _of_buffer(warps.right(atom, n, k), b_axes, op.b.buffer)),
             accumulator=_of_buffer(warps.accumulator(atom, m, n), op.axes_of_c, op.c.buffer),
         )
+
+
+def _of_step(op: Gemm, operands: tuple[Region, Region]) -> Gemm:
+    """The gemm of one step along K, whose operands are in fragments."""
+    a, b = operands
+    return dataclasses.replace(op, a=a, b=b, first=None, last=None)
 
 
 def _bytes(share: Share) -> int:

@@ -6,6 +6,7 @@ are arbitrary, since they only contribute to elements of C that do not exist.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Protocol
 
 from tilelang.dtypes import FLOAT32, DType
@@ -138,6 +139,7 @@ class ElementOperand:
         self._name = share.region.buffer.name
         self._count, self._sets = share.tile.values, sets
         self._registers = emit.registers(f"{self._name}_r", sets * self._count, share.dtype)
+        self._is_exact = False
         whole = not share.transposes or share.rows % share.width == 0
         self._width = share.width if whole and is_contiguous_in_runs(share.region, layout, share.width) else 1
         self._start = self._begin(layout)
@@ -157,9 +159,18 @@ class ElementOperand:
             emit.bind(f"{name}_k", k, share.step),
         )
 
+    def loading_to(self, registers: Buffer) -> ElementOperand:
+        """The operand with other registers, of one step, to which elements are loaded as they are."""
+        other = copy(self)
+        other._registers, other._sets, other._is_exact = registers, 1, True
+        return other
+
     def fetch(self, step: Expr, *, tail: bool) -> None:
         """Loads the registers of all instructions of a step."""
         self._load_elements(step, tail=tail)
+
+    def _rounded(self, value: Expr) -> Expr:
+        return value if self._is_exact else rounded(value)
 
     def _first(self, step: Expr) -> Expr:
         """The first register of a step."""
@@ -192,7 +203,7 @@ class ElementOperand:
             along_k = emit.short(k + k_of_value + step * share.step)
             last = share.rows - (width if share.transposes else 1)
             at = share.at(self._inside(row + row_of_value, last), along_k)
-            value = rounded(Load(share.region.buffer, at, dtype))
+            value = self._rounded(Load(share.region.buffer, at, dtype))
             if tail:
                 value = Select(along_k < share.depth, value, const(0, dtype), dtype)
             emit.store(self._registers, self._first(step) + value_of_lane, value)

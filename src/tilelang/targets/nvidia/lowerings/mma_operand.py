@@ -85,7 +85,7 @@ class SharedOperand(ElementOperand):
         for load in self._loads:
             self._load_matrices(step, *load)
         emit, registers = self._emit, self._registers
-        if self._share.dtype == "tfloat32":
+        if self._share.dtype == "tfloat32" and not self._is_exact:
             first = self._first(step)
             emit.loop(
                 "v", self._count, lambda v: emit.store(registers, first + v, rounded(emit.load(registers, first + v)))
