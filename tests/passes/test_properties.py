@@ -96,8 +96,8 @@ def test_every_pass_has_the_name_of_its_module_and_a_summary_of_one_sentence(bac
 
 
 def test_what_no_pass_for_a_machine_changes_holds_from_the_beginning():
-    overlap = Property.ITERATIONS_OVERLAPPED
+    overlap = Property.WARPS_SPECIALIZED
     plan = step("plan", requires=(overlap,))
-    with pytest.raises(CompilerBug, match="plan requires 'iterations overlapped', which no pass establishes"):
+    with pytest.raises(CompilerBug, match="plan requires 'warps specialized', which no pass establishes"):
         build_pipeline(plan, LOWER)
     build_pipeline(plan, LOWER, assumes=(overlap,), establishes=(overlap,))

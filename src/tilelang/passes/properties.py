@@ -84,7 +84,6 @@ class Property(enum.Enum):
         "scalar loads hoisted",
         "subscripts in loops use no mutable scalar that is loop-invariant",
     )
-    ITERATIONS_OVERLAPPED = ("iterations overlapped", "statements of loops are in their final order")
     SHARED_MEMORY_ALLOCATED = (
         "shared memory allocated",
         "every shared buffer has its offset in the block's shared memory",

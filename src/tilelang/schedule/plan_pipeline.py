@@ -82,6 +82,15 @@ class LoopPlanner(abc.ABC):
                 the user's `T.Pipelined` and to the target.
         """
 
+    def with_fragments_ahead(self, planned: PlannedLoop, outside: Mapping[Buffer, str]) -> PlannedLoop:
+        """The loop with fragments loaded ahead of the gemms of an iteration, if the target does so.
+
+        Args:
+            planned: The plan for a loop with a placement.
+            outside: As above.
+        """
+        return planned
+
     def work(self, stmt: Stmt) -> Work | None:
         """What a statement costs, for `kernel.explain()`; None if that is not known."""
         return None
@@ -131,6 +140,8 @@ class _Plan(Rewriter):
         ahead = {s for n, s in copies if runs_ahead(body, n, target_of(s), placement)}
         self.timelines += self._timeline(body, placement, ahead or planned.loads)
         self._ahead |= ahead
+        planned = self._planner.with_fragments_ahead(planned, self._outside[original])
+        node, placement = planned.loop, planned.placement or placement
         self._pipelined += 1
         kept = self.visit(node.body) or Seq((), loc=node.loc)
         self._pipelined -= 1

@@ -56,8 +56,8 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         insert_group_barriers(WaveBarriers),
         flatten_shared.PASS,
         *GPU_SIMPLIFICATION,
-        # blocks have one tile of the grid, their waves do the same work, and iterations run one after another
-        assumes=(Property.PERSISTENT_LOOPS_INSERTED, Property.WARPS_SPECIALIZED, Property.ITERATIONS_OVERLAPPED),
+        # blocks have one tile of the grid, and their waves do the same work
+        assumes=(Property.PERSISTENT_LOOPS_INSERTED, Property.WARPS_SPECIALIZED),
         establishes=(
             Property.RULES_CHECKED,
             Property.ACCESSES_VECTORIZED,

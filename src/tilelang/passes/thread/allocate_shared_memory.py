@@ -309,6 +309,6 @@ def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
 
 PASS = Pass(
     "allocate_shared_memory", _run, Level.THREAD, Level.THREAD,
-    requires=(Property.ITERATIONS_OVERLAPPED, Property.LOGICAL_INDICES),
+    requires=(Property.SCALAR_LOADS_HOISTED, Property.LOGICAL_INDICES),
     establishes=(Property.SHARED_MEMORY_ALLOCATED,),
 )

@@ -77,8 +77,8 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         pair_products.PASS,
         flatten_shared(by_bits=True),
         *GPU_SIMPLIFICATION,
-        # there are no persistent loops, no specialized waves, and no overlap of iterations beyond pipelines
-        assumes=(Property.PERSISTENT_LOOPS_INSERTED, Property.WARPS_SPECIALIZED, Property.ITERATIONS_OVERLAPPED),
+        # there are no persistent loops and no specialized waves
+        assumes=(Property.PERSISTENT_LOOPS_INSERTED, Property.WARPS_SPECIALIZED),
         establishes=(
             Property.RULES_CHECKED,
             Property.ACCESSES_VECTORIZED,

@@ -33,6 +33,7 @@ from tilelang.targets.nvidia.lowerings.copy_tma_store import TmaStore
 from tilelang.targets.nvidia.lowerings.gemm_mma import GemmMma
 from tilelang.targets.nvidia.lowerings.gemm_wait import WgmmaWait
 from tilelang.targets.nvidia.lowerings.gemm_wgmma import GemmWgmma
+from tilelang.targets.nvidia.lowerings.operand_load import OperandLoad
 
 # By operator, its lowerings in order of preference: `choose_lowerings` takes the first that accepts. Loops are divided
 # among threads by `targets.gpu.lowerings.parallel`, reductions across threads by `thread_all_reduce` beside it
@@ -41,7 +42,7 @@ LOWERINGS: Lowerings = MappingProxyType(
         AnyExceeds: (VoteOfWarpgroup(),),
         AtomicTile: (TmaReduce(), by_loop.ATOMIC),
         ClusterSum: (PushSums(),),
-        Copy: (TmaLoad(), TmaStore(), AsyncCopy(), by_loop.COPY),
+        Copy: (TmaLoad(), TmaStore(), AsyncCopy(), OperandLoad(), by_loop.COPY),
         Fill: (by_loop.FILL,),
         Gemm: (GemmWgmma(), GemmMma(), GemmFma(), by_loop.GEMM),
         GemmWait: (WgmmaWait(),),

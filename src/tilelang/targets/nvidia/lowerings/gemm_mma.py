@@ -16,6 +16,12 @@ from tilelang.targets.nvidia.isa.quad_exchange import ELEMENT_BITS, VALUES
 from tilelang.targets.nvidia.lowerings.exchanged_operand import ExchangedOperand
 from tilelang.targets.nvidia.lowerings.mma_operand import MatrixShare, SharedOperand
 
+MAX_REGISTERS = 208
+"""The most registers of a thread for fragments and operands, of 255 that it can have; what is left is for addresses.
+
+Source: CUDA C++ Programming Guide, "Compute Capabilities", maximum number of 32-bit registers per thread.
+"""
+
 
 class GemmMma(RegisterGemm):
     """The lowering."""
@@ -25,11 +31,8 @@ class GemmMma(RegisterGemm):
         return MatrixShare, SharedOperand
 
     def max_registers(self, context: LoweringContext) -> int:
-        """Of the 255 that a thread can have; what is left is for addresses.
-
-        Source: CUDA C++ Programming Guide, "Compute Capabilities", maximum number of 32-bit registers per thread.
-        """
-        return 208
+        """As many on all machines."""
+        return MAX_REGISTERS
 
     def choose(self, op: Gemm, context: LoweringContext) -> MmaAtom | None:
         """The one with the least padding along K, then the largest."""

@@ -9,25 +9,32 @@ come after that, `num_stages` iterations ahead.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import ClassVar
 
 from tilelang.arith.domain import Domain
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.stmt import For, Launch, PipelineSpec, Stmt
+from tilelang.ir.stmt import Alloc, For, Launch, PipelineSpec, Stmt
+from tilelang.ir.visit import walk
 from tilelang.ops.copy import Copy
 from tilelang.passes.base import PassContext
 from tilelang.saved_schedule import Placement, in_sequence
 from tilelang.schedule.async_copies import is_asynchronous, target_of
+from tilelang.schedule.fragment_prefetch import fragment_prefetch
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.loop_graph import LoopGraph, Work, loop_graph
 from tilelang.schedule.placement_legality import placement_override, runs_ahead, violation
 from tilelang.schedule.plan_pipeline import LoopPlanner, PlannedLoop, plan_pipeline
 from tilelang.schedule.prefetch import copies_after_users, prefetch_schedule
 from tilelang.targets.machine import Machine
+from tilelang.targets.nvidia.lowerings.gemm_mma import MAX_REGISTERS
+from tilelang.targets.nvidia.lowerings.operand_load import operand_loads
 from tilelang.targets.nvidia.passes.async_copy_loops import AsyncCopyLoops
 from tilelang.targets.nvidia.passes.costs import copy_work, prefetch_costs, warp_work
+
+_REGISTER_BYTES = 4
 
 
 def plan_loop(
@@ -88,6 +95,15 @@ def _graph(body: LoopBody, copies: AbstractSet[Stmt], versions: int, machine: Ma
     return loop_graph(body, cost, {target_of(copy): versions for copy in copies})
 
 
+def _free_registers(launch: Launch, machine: Machine) -> int:
+    """The registers of a thread that fragments leave, of those for fragments and operands, if a block has as many."""
+    tiles = (s.buffer for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.FRAGMENT)
+    held = sum(tile.bytes or 0 for tile in tiles if tile.view_of is None)
+    threads = launch.num_threads * (launch.hints.min_blocks_per_sm or 1)
+    most = min(MAX_REGISTERS, machine.registers_per_multiprocessor // threads)
+    return most - held // (launch.num_threads * _REGISTER_BYTES)
+
+
 class _Planner(LoopPlanner):
     awaits_other_copies: ClassVar[bool] = True
 
@@ -96,6 +112,7 @@ class _Planner(LoopPlanner):
         self._machine = context.target.machine
         self._copy_loops = AsyncCopyLoops(launch, domain, context)
         self.notes = self._copy_loops.notes
+        self._free_registers = _free_registers(launch, self._machine)
 
     def plan(self, loop: For, outside: Mapping[Buffer, str], given: Placement | None) -> PlannedLoop:
         """The loop with the parallel loops marked that run ahead, the tables for them, and its placement."""
@@ -113,6 +130,18 @@ class _Planner(LoopPlanner):
             if not failed:
                 return PlannedLoop(marked_loop.loop, tuple(marked_loop.index_fragments), placement, reason)
             refused |= failed
+
+    def with_fragments_ahead(self, planned: PlannedLoop, outside: Mapping[Buffer, str]) -> PlannedLoop:
+        """The loop with the operands of its first mma instructions loaded during the last ones of the iteration before.
+
+        No placement is slower, so that only registers decide.
+        """
+        assert planned.placement is not None
+        found = fragment_prefetch(planned.loop, planned.placement, outside, operand_loads, self._free_registers)
+        if found is None:
+            return planned
+        tables = (*planned.tables, *found.registers)
+        return dataclasses.replace(planned, loop=found.loop, tables=tables, placement=found.placement)
 
     def work(self, stmt: Stmt) -> Work:
         return warp_work(stmt)
