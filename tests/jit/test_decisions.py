@@ -108,5 +108,6 @@ def test_timelines_of_pipelined_loops_are_explained_and_drawn(tmp_path):
 def test_the_loop_of_specialized_warps_has_a_timeline_too(tmp_path):
     path = tmp_path / "pipeline.svg"
     text = kernel(arch="sm_90a").explain(svg=path)
-    assert "T.Pipelined: in program order: by estimate an iteration keeps the matrix unit busy for 256 cycles" in text
+    cycles = "by estimate an iteration takes 256 cycles, and keeps the matrix unit busy for 256 cycles"
+    assert f"T.Pipelined: in program order, with 1 gemm in flight: {cycles}" in text
     assert "matrix unit" in path.read_text()

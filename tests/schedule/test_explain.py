@@ -51,6 +51,12 @@ def test_a_loop_in_program_order_tells_what_it_keeps_busy():
     )
 
 
+def test_a_gemm_in_flight_is_in_the_title():
+    made = timeline(LoopGraph((GEMM,), ()), ModuloSchedule((0,), (0,), 1100, 1), ["line 1"])
+    how = "in program order, with 1 gemm in flight"
+    assert f"{how}: by estimate an iteration takes 1100 cycles, and keeps the matrix unit busy for 1024 cycles" == made.title
+
+
 def test_copies_stand_where_they_are_issued():
     assert timeline_text(gemm()).splitlines() == [
         "copies run 2 iterations ahead: by estimate an iteration keeps the warps busy for 500 cycles",

@@ -5,7 +5,7 @@ import itertools
 import random
 
 import pytest
-from loop_optimum import optimum
+from loop_optimum import interval, optimum
 
 from tilelang.schedule.loop_graph import Edge, LoopGraph, Work
 from tilelang.schedule.modulo import (
@@ -157,3 +157,43 @@ def test_a_gemm_that_hinders_warps_comes_no_earlier_than_it_is_written() -> None
 
     assert (scores, exp, values, first, second, last) == order(hinders=False)
     assert (scores, exp, first, values, second, last) == order(hinders=True)
+
+
+def one_gemm(cycles: int, groups: int, in_flight: tuple[int, ...], latency: int = 150, **loads: int) -> LoopGraph:
+    """A loop that is one gemm, whose sums each iteration continues."""
+    work = Work(cycles, asynchronous=True, issue=ISSUE, latency=latency)
+    return LoopGraph((work,), (Edge(0, 0, 1, waits=False),), groups=groups, in_flight=in_flight, **loads)
+
+
+@pytest.mark.parametrize("cycles", [60, 120, 240, 480, 960])
+@pytest.mark.parametrize("groups", [1, 2, 3])
+@pytest.mark.parametrize("in_flight", [0, 1])
+def test_the_interval_of_a_gemm_is_the_optimum(cycles: int, groups: int, in_flight: int) -> None:
+    graph = one_gemm(cycles, groups, (in_flight,))
+    assert interval(graph, in_flight) == modulo_schedule(graph).cycles
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4])
+@pytest.mark.parametrize("in_flight", [0, 1])
+def test_loads_take_no_more_than_the_estimate(stages: int, in_flight: int) -> None:
+    for load_cycles in (200, 800, 2000):
+        graph = one_gemm(480, 2, (in_flight,), stages=stages, load_cycles=load_cycles)
+        assert interval(graph, in_flight) <= modulo_schedule(graph).cycles, load_cycles
+
+
+def test_a_gemm_stays_in_flight_where_waits_are_not_under_those_of_other_warps() -> None:
+    for groups, cycles, expected in ((1, 512, (1, 512)), (2, 256, (1, 256)), (2, 512, (0, 512)), (3, 384, (0, 384))):
+        made = modulo_schedule(one_gemm(cycles, groups, (0, 1)))
+        assert expected == (made.in_flight, made.cycles), (groups, cycles)
+
+
+def test_a_gemm_in_flight_holds_a_stage_that_loads_may_need() -> None:
+    loads = {"load_cycles": 800}
+    assert (1, 512) == _chosen(one_gemm(512, 1, (0, 1), stages=4, **loads))
+    assert (0, 662) == _chosen(one_gemm(512, 1, (0, 1), stages=3, **loads))
+    assert (1, 800) == _chosen(one_gemm(512, 1, (1,), stages=3, **loads))  # as the user sets it
+
+
+def _chosen(graph: LoopGraph) -> tuple[int, int]:
+    made = modulo_schedule(graph)
+    return made.in_flight, made.cycles

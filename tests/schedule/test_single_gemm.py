@@ -31,11 +31,13 @@ def waits(func, **pass_configs):
 def test_a_stage_is_released_behind_the_next_gemm_and_the_last_one_behind_the_loop():
     shown = lines(gemm_kernel(128, 128, 512), stages=3)
     begin = next(n for n, line in enumerate(shown) if line.startswith("T.gemm("))
-    assert "wait=1" in shown[begin]
-    assert shown[begin + 1 : begin + 5] == [
+    assert "wait=-1" in shown[begin]
+    assert shown[begin + 1 : begin + 7] == [
+        "wait for gemms(pending=1, results=())",
+        "version_1 = (k + 2) % 3",
         "if k != 0:",
-        "pipeline A_s: release((k + -1) % 3)",
-        "wait for gemms(pending=0, results=())",
+        "pipeline A_s: release(version_1)",
+        "wait for gemms(pending=0, results=(C_l,))",
         "pipeline A_s: release(1)",
     ]
 
@@ -75,7 +77,7 @@ def test_gemms_beside_other_work_or_of_fragments_complete_at_once(what):
 def test_a_single_gemm_completes_before_the_order_barrier_is_arrived_at():
     # warps that wait for a turn could otherwise still do so when the other one has ended the next
     shown = lines(gemm_kernel(512, 512, 64), stages=3, ping_pong=True, persistent=True)
-    assert "wait for gemms(pending=0, results=())" in shown[: shown.index("order tiles: arrive(0)")]
+    assert "wait for gemms(pending=0, results=(C_l,))" in shown[: shown.index("order tiles: arrive(0)")]
 
 
 def test_a_loop_without_tiles_is_no_loop_of_a_gemm():

@@ -1,5 +1,7 @@
 """The fewest cycles of a loop graph by OR-Tools' CP-SAT, with nothing of the search of `modulo_schedule` in it."""
 
+import math
+
 from ortools.sat.python import cp_model
 
 from tilelang.schedule.loop_graph import LoopGraph
@@ -55,4 +57,52 @@ def optimum(graph: LoopGraph, stages: int = 2) -> int:
     solver.parameters.num_workers = 1
     status = solver.solve(model)
     assert status == cp_model.OPTIMAL
+    return round(solver.objective_value)
+
+
+def interval(graph: LoopGraph, in_flight: int) -> float:
+    """The fewest cycles from an iteration to the next where a loop is one gemm, of which so many stay in flight."""
+    period = math.lcm(graph.stages or 1, in_flight + 1)  # the stages and what is in flight are as before
+    few, more = 6 * period, 8 * period
+    return (_makespan(graph, in_flight, more) - _makespan(graph, in_flight, few)) / (more - few)
+
+
+def _makespan(graph: LoopGraph, in_flight: int, count: int) -> int:
+    """The cycles of so many iterations of all groups of warps, with the producer that loads the tiles."""
+    (work,) = graph.work
+    model = cp_model.CpModel()
+    part = work.cycles // graph.groups
+    horizon = count * (work.cycles + work.latency + work.issue + graph.load_cycles)
+
+    def times(name: str) -> list[cp_model.IntVar]:
+        return [model.new_int_var(0, horizon, f"{name}{n}") for n in range(count)]
+
+    loaded, released = times("load"), times("release")  # when a load begins, and when its stage is free again
+    on_unit, ends = [], []
+    for group in range(graph.groups):
+        issue, begin = times(f"issue{group}_"), times(f"begin{group}_")
+        for n in range(count):
+            on_unit.append(model.new_fixed_size_interval_var(begin[n], part, f"unit{group}_{n}"))
+            ends.append(begin[n] + part + work.latency)
+            model.add(begin[n] >= issue[n])
+            if graph.stages:
+                model.add(issue[n] >= loaded[n] + graph.load_cycles)
+            if n:
+                model.add(issue[n] >= issue[n - 1] + work.issue)
+                model.add(begin[n] >= begin[n - 1] + part)
+            if n > in_flight:  # the wait behind the issue of the gemm before
+                model.add(issue[n] >= ends[-1 - in_flight - 1])
+            if n + in_flight < count:
+                model.add(released[n] >= issue[n + in_flight])
+            model.add(released[n] >= ends[-1])
+    model.add_no_overlap(on_unit)
+    for n in range(graph.stages, count):
+        model.add(loaded[n] >= released[n - graph.stages])
+    makespan = model.new_int_var(0, horizon, "makespan")
+    for end in ends:
+        model.add(makespan >= end)
+    model.minimize(makespan)
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    assert solver.solve(model) == cp_model.OPTIMAL
     return round(solver.objective_value)

@@ -112,9 +112,11 @@ def _loads(loads: Sequence[ProducerLoad], times: Sequence[tuple[int, int]], end:
 def _title(graph: LoopGraph, schedule: ModuloSchedule, loading: int) -> str:
     busy = {"the matrix unit": graph.unit_cycles, "the warps": graph.warp_cycles, "the producer": loading}
     critical = max(busy, key=lambda unit: busy[unit])
-    if schedule == program_order(graph):
-        takes = f"takes {schedule.cycles} cycles, and " if len(graph.work) > 1 else ""
-        return f"in program order: by estimate an iteration {takes}keeps {critical} busy for {busy[critical]} cycles"
+    if schedule.in_flight or schedule == program_order(graph):
+        flying = f", with {schedule.in_flight} gemm in flight" if schedule.in_flight else ""
+        takes = f"takes {schedule.cycles} cycles, and " if flying or len(graph.work) > 1 else ""
+        keeps = f"keeps {critical} busy for {busy[critical]} cycles"
+        return f"in program order{flying}: by estimate an iteration {takes}{keeps}"
     stages = f"{schedule.stages} stages" if schedule.stages > 1 else "1 stage"
     return (
         f"software-pipelined in {stages}: by estimate an iteration takes {schedule.cycles} cycles instead of "

@@ -43,7 +43,9 @@ class InFlight:
 
 def adds_to_same_registers(first: Gemm, second: Gemm) -> bool:
     """Whether a gemm may be issued while an earlier one that writes the same accumulator is in flight."""
-    if first.plan is None or second.plan is None or not second.plan.continues(first.plan):
+    if first is not second and (
+        first.plan is None or second.plan is None or not second.plan.continues(first.plan)
+    ):
         return False
     reads = (second.a.buffer.storage, second.b.buffer.storage)
     return same_region(first.c, second.c) and first.c.buffer.storage not in reads

@@ -98,6 +98,12 @@ class LoopGraph:
         together: Sets of statements that must run in the same stage.
         loading: The statements that read shared memory.
         exchanging: Those of them that read what statements other than copies write there, after a barrier.
+        groups: Groups of warps among which the work is divided, and which wait independently of each other.
+        in_flight: For how many iterations asynchronous statements may stay in flight when they have been issued, to
+            choose from: such a graph has no other statements, and they wait for none. Empty where all statements are
+            complete at the end of an iteration.
+        stages: Of the tiles that a producer loads for an iteration; 0 where it never waits for a stage.
+        load_cycles: From the release of a stage until it is full again.
     """
 
     work: tuple[Work, ...]
@@ -108,6 +114,10 @@ class LoopGraph:
     together: tuple[frozenset[int], ...] = ()
     loading: frozenset[int] = frozenset()
     exchanging: frozenset[int] = frozenset()
+    groups: int = 1
+    in_flight: tuple[int, ...] = ()
+    stages: int = 0
+    load_cycles: int = 0
 
     @property
     def warp_cycles(self) -> int:

@@ -3,8 +3,8 @@
 Takes a `LoopGraph`, gives the `ModuloSchedule` with the fewest cycles per iteration. A statement of stage s runs in
 iteration i - s of the original loop when the pipelined loop is in iteration i. Warps issue statements in order; the
 matrix unit executes asynchronous ones one after another while the warps go on until they need a result. Invariant: all
-dependences hold, nothing is in flight from one iteration of the pipelined loop to the next, and the result depends on
-nothing but the graph.
+dependences hold, nothing is in flight from one iteration of the pipelined loop to the next unless the graph allows it,
+and the result depends on nothing but the graph.
 
 The search is branch and bound over the stages of asynchronous statements, which take all that depends on them along,
 and over orders. Source of the formulation: "Optimal Software Pipelining and Warp Specialization for Tensor Core GPUs"
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from tilelang.records import record
@@ -42,11 +43,14 @@ class ModuloSchedule:
             runs.
         order: The numbers of the statements in the order in which an iteration of the pipelined loop runs them.
         cycles: Of an iteration.
+        in_flight: How many iterations later than they are issued asynchronous statements are awaited that nothing in
+            the loop waits for, and what they have read is released.
     """
 
     stage: tuple[int, ...]
     order: tuple[int, ...]
     cycles: int
+    in_flight: int = 0
 
     @property
     def stages(self) -> int:
@@ -60,6 +64,8 @@ def modulo_schedule(graph: LoopGraph) -> ModuloSchedule:
     What hinders warps counts among the statements of one iteration only, where a gemm that is issued ahead of what they
     do may gain nothing. Where those of two run at once, schedules that ignore it were the fastest on an H200.
     """
+    if graph.in_flight:
+        return min((_in_flight(graph, number) for number in graph.in_flight), key=lambda schedule: schedule.cycles)
     unhindered = _unhindered(graph)
     best = _best(unhindered, _stages(graph))
     if best.stages > 1:
@@ -69,6 +75,21 @@ def modulo_schedule(graph: LoopGraph) -> ModuloSchedule:
     nearest = _NearestOrderSearch(graph, best.stage, best.cycles)
     nearest.search(_REORDER_STEPS)
     return best if nearest.found is None else ModuloSchedule(best.stage, nearest.found, nearest.best_cycles)
+
+
+def _in_flight(graph: LoopGraph, number: int) -> ModuloSchedule:
+    """The schedule in program order whose statements are awaited `number` iterations after they have been issued.
+
+    Three things bound an iteration: the unit, which serves all groups of warps one after another; the wait of a group,
+    which has `number` + 1 iterations in flight; and loads, which begin when what has read their stage is awaited.
+    """
+    own = graph.unit_cycles // graph.groups + graph.work[-1].latency
+    cycles = max(graph.lower_bound, math.ceil(own / (number + 1)))
+    if graph.stages:
+        ahead = graph.stages - 1 - number  # iterations in which a stage is neither in use nor awaited
+        cycles = max(cycles, math.ceil(graph.load_cycles / ahead) if ahead > 0 else graph.load_cycles + own)
+    count = len(graph.work)
+    return ModuloSchedule((0,) * count, tuple(range(count)), cycles, number)
 
 
 def _unhindered(graph: LoopGraph) -> LoopGraph:

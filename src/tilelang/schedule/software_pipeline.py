@@ -3,10 +3,10 @@
 Takes a loop with a `ModuloSchedule` and the pipelines that it reads; gives its prologue, steady state and epilogue.
 Waits for gemms come before the first statement that touches what they use, and stages of pipelines are released after
 them. Invariant: each pipeline is waited for and released as often, and in the same order, as in the loop; and no gemm
-is in flight where paths with and without it join, since compilers then serialize all. Only where a loop is a gemm that
-adds to its own sums, that of an iteration may be in flight until the next one is issued, and its stage is released
-then: the release is in stage 1, and the first iteration has none, in place of a prologue. Tiles from outside of the
-loop that only stage 0 reads are released before the epilogue, so that the producer loads the next tile's meanwhile.
+is in flight where paths with and without it join, since compilers then serialize all. Tiles from outside of the loop
+that only stage 0 reads are released before the epilogue, so that the producer loads the next tile's meanwhile. Where
+gemms are in flight across iterations, the waits for them and the releases are one iteration later, and the first
+iteration releases nothing, in place of a prologue.
 
     wait Q; for i: wait K; S = Q K; release K; P = f(S); O *= g(S); wait V; O += P V; release V; then release Q
 
@@ -40,9 +40,9 @@ from dataclasses import field
 from tilelang.analysis.accesses import accesses
 from tilelang.arith.domain import Domain
 from tilelang.arith.prove import proves
-from tilelang.dtypes import BOOL, INT32
+from tilelang.dtypes import BOOL
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.expr import Expr, Var, const, int_const
+from tilelang.ir.expr import Expr, const, int_const
 from tilelang.ir.sequences import flat_statements, statements_of, with_location
 from tilelang.ir.stmt import Alloc, For, ForKind, If, Seq, Stmt
 from tilelang.ir.visit import substitute
@@ -57,7 +57,6 @@ from tilelang.schedule.iteration import Iteration, time_within, times_before, tr
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.modulo import ModuloSchedule
 from tilelang.schedule.pipeline_buffers import PartitionStates, PipelineBuffer, PipelineState
-from tilelang.schedule.single_gemm import only_gemm
 from tilelang.transforms.fresh_names import with_fresh_names
 
 MAX_STAGES = 2
@@ -110,7 +109,6 @@ class SoftwarePipeline:
         staged: What stands for its copies of results, which the copy engine stores asynchronously.
         order: Orders the gemms of groups of consumers; None if they issue them as they come.
         computed: The tiles that its threads compute in two versions, with the buffers of both.
-        carries: Whether the gemm of an iteration is in flight until that of the next one has been issued.
         rotation: The parts of an iteration, if the loop is to be rotated where states of pipelines are not counted.
         speculation: A speculative step of a softmax in it; the prologue takes the whole step.
     """
@@ -123,7 +121,6 @@ class SoftwarePipeline:
     staged: Mapping[Stmt, Sequence[Stmt]] = field(default_factory=dict)
     order: IssueOrder | None = None
     computed: Mapping[Buffer, Buffer] = field(default_factory=dict)
-    carries: bool = False
     rotation: Rotation | None = None
     speculation: Speculation | None = None
 
@@ -166,7 +163,7 @@ class SoftwarePipeline:
     ) -> list[Stmt]:
         """Prologue, steady state and epilogue; nothing of it runs where the loop has no iteration.
 
-        With a single stage there is the steady state alone, and the wait for a gemm that is still in flight.
+        With a single stage there is the steady state alone, and the wait for gemms that are still in flight.
 
         Args:
             states: The states of all pipelines.
@@ -176,9 +173,10 @@ class SoftwarePipeline:
         """
         loop = self.loop
         emission = _Emission(self, states, late_states)
+        if self.schedule.in_flight:
+            return self._in_turn(*emission.in_flight(), tile_order)
         if self.schedule.stages == 1:
-            alone = _serial(loop, loop.stop, emission.statements(self.schedule.order, time_within(loop, 0)))
-            return self._drained(alone, tile_order) if self.carries else [alone]
+            return [_serial(loop, loop.stop, emission.statements(self.schedule.order, time_within(loop, 0)))]
         parts = None if any(map(states.is_counted, self.pipelines)) else self.rotation
         prologue, steady, epilogue = emission.in_order() if parts is None else emission.rotated(parts)
         statements = [
@@ -192,34 +190,14 @@ class SoftwarePipeline:
         otherwise = Seq(tuple(made), loc=loop.loc) if (made := releases()) else None
         return [If(trip_count(loop) >= 1, Seq(tuple(statements), loc=loop.loc), otherwise, loc=loop.loc)]
 
-    def _drained(self, steady: For, tile_order: AlternateTiles | None) -> list[Stmt]:
-        """The steady state, the wait for its last gemm, and the release of the last stage."""
-        loop = self.loop
-        wait, releases = GemmWait(0, ()), self.release_of(0, {loop.var: _last_value(loop)})
-        drained: list[Stmt] = [steady, wait, *releases]
-        if tile_order is not None:
-            # a second gemm waits for the first, so that all warps have passed the order barrier; a single one does not
-            has_second, arrive = int_const(trip_count(loop)) != 1, tile_order.arrive()
-            end = [arrive, wait] if has_second else [wait, arrive]
-            drained = [tile_order.wait(), steady, *end, *releases]
-        return [with_location(s, loop.loc) for s in drained]
-
-    def release_of(self, offset: int, values: Mapping[Var, Expr]) -> list[Stmt]:
-        """Releases the stages of the iteration at which variables have these values, or of one `offset` behind it."""
-        releases: list[Stmt] = []
-        for each in self.pipelines:
-            number = each.load_group.fill_count().preceding
-            assert number is not None
-            number = substitute(number, values) + offset
-            version = const(0, INT32) if each.versions == 1 else number % each.versions
-            releases += each.release(version)
-        return releases
-
-
-def carries(loop: For, pipelines: Sequence[PipelineBuffer]) -> bool:
-    """Whether a gemm of a loop may be in flight from one iteration to the next: see `SoftwarePipeline.carries`."""
-    gemm = only_gemm(loop, [each.load_group for each in pipelines])
-    return gemm is not None and all(each.pipeline.only_mma_reads and each.versions > 1 for each in pipelines)
+    def _in_turn(self, steady: Stmt, end: Sequence[Stmt], tile_order: AlternateTiles | None) -> list[Stmt]:
+        """The steady state with gemms in flight and its end, ordered among two groups whose main loops alternate."""
+        if tile_order is None:
+            return [steady, *end]
+        # a second gemm waits for the first, so that all warps have passed the order barrier; a single one does not
+        has_second, (wait, *releases) = int_const(trip_count(self.loop)) != 1, end
+        before, arrive = (with_location(s, self.loop.loc) for s in (tile_order.wait(), tile_order.arrive()))
+        return [before, steady, *((arrive, wait) if has_second else (wait, arrive)), *releases]
 
 
 def _last_value(loop: For) -> Expr:
@@ -279,6 +257,16 @@ class _Emission:
         epilogue = self.statements([n for n in order if stage[n]], {1: _last_value(loop)})
         return prologue, _serial(loop, loop.stop - loop.step, steady), epilogue
 
+    def in_flight(self) -> tuple[Stmt, list[Stmt]]:
+        """The steady state of a loop whose gemms are in flight until those of the next iteration have been issued."""
+        loop, order = self._pipeline.loop, self._pipeline.schedule.order
+        statements = map(self._pipeline.body.statements.__getitem__, order)
+        gemms = [s for s in statements if isinstance(s, Gemm) and s in self._pipeline.asynchronous]
+        self._in_flight = [InFlight(gemm, self._releases_before(gemm)) for gemm in gemms]
+        steady = [*self._issued(order, {0: loop.var}), *self._wait(len(gemms))]
+        self._in_flight = [InFlight(gemm, self._releases_of(gemm, _last_value(loop))) for gemm in gemms]
+        return _serial(loop, loop.stop, [with_location(s, loop.loc) for s in steady]), self._end()
+
     def rotated(self, parts: Rotation) -> tuple[list[Stmt], Stmt, list[Stmt]]:
         """Prologue, steady state and epilogue of a rotated loop."""
         loop = self._pipeline.loop
@@ -321,7 +309,8 @@ class _Emission:
 
     def _releases_of(self, gemm: Gemm, value: Expr) -> list[Stmt]:
         """Releases what a gemm has read in the iteration of a value of the loop's variable."""
-        read = [each for each in self._pipeline.pipelines if self._last[each] is gemm]
+        pipelines = self._pipeline.pipelines
+        read = [each for each in pipelines if self._last[each] is gemm and each.pipeline.empty is not None]
         return [s for each in read for s in self._released(each, value)]
 
     def statements(self, numbers: Sequence[int], values: Mapping[int, Expr]) -> list[Stmt]:
@@ -365,12 +354,6 @@ class _Emission:
         moved = iteration.moved(stmt)
         last = [each for each in self._pipeline.pipelines if self._last[each] is stmt]
         releases = [s for each in last for s in self._release(each, iteration)]
-        if isinstance(stmt, Gemm) and self._pipeline.carries:
-            yield dataclasses.replace(moved, wait=1)  # type: ignore[call-arg]
-            before = self._pipeline.release_of(-1, {})
-            if before:
-                yield If(self._pipeline.loop.var != self._pipeline.loop.start, Seq(tuple(before)))
-            return
         if isinstance(stmt, Gemm) and is_asynchronous:
             yield from self._begin_of_issue()
             continued = any(adds_to_same_registers(each.gemm, stmt) for each in self._in_flight)
@@ -451,8 +434,8 @@ class _Emission:
         if not count:
             return []
         complete, self._in_flight = self._in_flight[:count], self._in_flight[count:]
-        computed = complete[-1].computed
-        results = dict.fromkeys(each.gemm.c.buffer for each in complete)
+        computed, adding = complete[-1].computed, {each.gemm.c.buffer for each in self._in_flight}
+        results = dict.fromkeys(buffer for each in complete if (buffer := each.gemm.c.buffer) not in adding)
         tied = tuple(whole(buffer) for buffer in computed if buffer not in results)
         wait = GemmWait(len(self._in_flight), tuple(map(whole, results)), tied)
         return [wait, *(s for each in complete for s in each.releases)]

@@ -22,14 +22,19 @@ from tilelang.targets.machine import Rates
 COPY_WORK = Work(0, prefetched=True)
 """The work of a copy that runs ahead: it takes cycles of no unit that others use."""
 
-_SPECIAL_COST = 8  # of a special function, relative to an ordinary instruction
 _DEFAULT_TRIPS = 4  # iterations of a loop whose trip count is unknown
 
 
 def statement_work(stmt: Stmt, rates: Rates) -> Work:
     """The work of a statement on a machine with these rates, whose warps wait for the gemms that they do."""
-    reached = max(rates.matrix * rates.matrix_by_warp, rates.lanes)  # products per cycle
-    count = instructions(stmt, lambda gemm: products(gemm) * rates.lanes / reached)
+    reached = max(rates.matrix * rates.matrix_by_warp / 2, rates.lanes)  # products per cycle
+    return work_of_threads(stmt, rates, lambda gemm: products(gemm) / reached)
+
+
+def work_of_threads(stmt: Stmt, rates: Rates, cycles_of: Callable[[Gemm], float]) -> Work:
+    """The work of a statement on a machine with these rates, of which a gemm takes `cycles_of(gemm)` cycles."""
+    special = rates.lanes / rates.special
+    count = instructions(stmt, lambda gemm: cycles_of(gemm) * rates.lanes, special)
     return Work(max(1, math.ceil(count / rates.lanes)))
 
 
@@ -39,23 +44,33 @@ def products(gemm: Gemm) -> int:
     return m * n * k * gemm.operands[0].bits // 16
 
 
-def instructions(stmt: Stmt, of_gemm: Callable[[Gemm], float]) -> float:
+def instructions(stmt: Stmt, of_gemm: Callable[[Gemm], float], special: float) -> float:
     """Instructions of all threads together.
 
     Args:
         stmt: The statement.
         of_gemm: As many as take the time of a gemm.
+        special: As many as take the time of a special function.
     """
+
+    def inside(each: Stmt) -> float:
+        return instructions(each, of_gemm, special)
+
+    def arithmetic(node: Expr) -> float:
+        if isinstance(node, Call):
+            return special
+        return int(isinstance(node, Binary | Unary | Cast | Select))
+
     match stmt:
         case ParallelLoop(body=If(condition=condition)) if axes := condition_axes(stmt):
             # the test alone: what warps may skip is written for rows that are rare
             rows = math.prod(int_const(stmt.extents[axis]) or 1 for axis in axes)
-            return rows * sum(map(_cost, walk_expr(condition)))
+            return rows * sum(map(arithmetic, walk_expr(condition)))
         case ParallelLoop():
             times = math.prod(int_const(extent) or 1 for extent in stmt.extents)
-            return times * instructions(stmt.body, of_gemm)
+            return times * inside(stmt.body)
         case For():
-            return (int_const(trip_count(stmt)) or _DEFAULT_TRIPS) * instructions(stmt.body, of_gemm)
+            return (int_const(trip_count(stmt)) or _DEFAULT_TRIPS) * inside(stmt.body)
         case Gemm():
             return of_gemm(stmt)
         case AnyExceeds(tile=tile):
@@ -63,9 +78,9 @@ def instructions(stmt: Stmt, of_gemm: Callable[[Gemm], float]) -> float:
         case TileOp():
             return sum(map(_elements, (*stmt.reads(), *stmt.writes())))
         case Seq():
-            return sum(instructions(each, of_gemm) for each in stmt.body)
-    own = sum(map(_cost, _nodes(stmt))) + isinstance(stmt, Store | Atomic | Bind)
-    return own + sum(instructions(each, of_gemm) for each in sub_statements(stmt))
+            return sum(map(inside, stmt.body))
+    own = sum(map(arithmetic, _nodes(stmt))) + isinstance(stmt, Store | Atomic | Bind)
+    return own + sum(map(inside, sub_statements(stmt)))
 
 
 def _nodes(stmt: Stmt) -> Iterator[Expr]:
@@ -77,12 +92,6 @@ def _nodes(stmt: Stmt) -> Iterator[Expr]:
         yield node
         if not isinstance(node, Load) or node.buffer.scope is not Scope.FRAGMENT:
             stack += children(node)
-
-
-def _cost(node: Expr) -> int:
-    if isinstance(node, Call):
-        return _SPECIAL_COST
-    return int(isinstance(node, Binary | Unary | Cast | Select))
 
 
 def _elements(region: Region) -> int:

@@ -110,6 +110,7 @@ class Rates:
         matrix_sustained: The share of them that all multiprocessors together sustain on random data within the power
             that a device may draw.
         lanes: Results of ordinary instructions per cycle and multiprocessor.
+        lanes_by_group: The share of them that one warp group reaches alone.
         special: Results of special functions.
         conversions: Conversions between floats of 32 bits and narrower ones.
         shared_bytes: Bytes of shared memory that a multiprocessor reads or writes per cycle.
@@ -123,6 +124,7 @@ class Rates:
         shared_latency: Cycles of a load from shared memory.
         arithmetic_latency: Cycles from an instruction to the next one that needs its result.
         matrix_latency: Cycles by which a group of asynchronous matrix instructions outlasts its work.
+        matrix_restart: Cycles from there until the next group of the same warps computes, if these wait in between.
         barrier: Cycles of a barrier of a block.
         launch: Seconds of a launch in which nothing is done.
         block: Cycles from the start of a block to its first instruction, and from its last one to the next block.
@@ -149,6 +151,7 @@ class Rates:
     matrix_by_warp: float
     matrix_sustained: float
     lanes: int
+    lanes_by_group: float
     special: int
     conversions: int
     shared_bytes: int
@@ -162,6 +165,7 @@ class Rates:
     shared_latency: float
     arithmetic_latency: float
     matrix_latency: float
+    matrix_restart: float
     barrier: float
     launch: float
     block: float

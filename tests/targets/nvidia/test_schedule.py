@@ -5,11 +5,17 @@ import pytest
 from tilelang.dtypes import INT32, SCALARS
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import const
+from tilelang.ir.expr import Var, const
 from tilelang.ir.launch import LaunchPlan, WarpSchedule
 from tilelang.ir.stmt import Launch, Seq
 from tilelang.saved_schedule import ScheduleOverrides
+from tilelang.schedule.modulo import ModuloSchedule
 from tilelang.targets.nvidia.schedule import Schedule, schedule_of
+
+
+def loops(in_flight):
+    """The schedules of a loop that is one gemm."""
+    return ((Var("k", INT32), ModuloSchedule((0,), (0,), 512, in_flight)),)
 
 
 def test_consumers_are_whole_warpgroups_and_producers_come_on_top():
@@ -23,7 +29,7 @@ def test_a_schedule_says_what_it_is():
     plain = str(Schedule(consumers=1, stages=3))
     assert "1 consumer warpgroup, a producer of 32 threads, 3 stages" == plain
     full = str(
-        Schedule(2, 4, 2, 128, (240, 24), persistent=True, panel=(16, "row"), epilogue_parts=True, mma_in_flight=1)
+        Schedule(2, 4, 2, 128, (240, 24), persistent=True, panel=(16, "row"), epilogue_parts=True, loops=loops(1))
     )
     for part in ("2 consumer warpgroups", "240 registers", "in panels of 16 (row)", "1 gemm in flight", "2 stages of tiles"):
         assert part in full
@@ -51,6 +57,13 @@ def test_a_launch_has_the_schedule_that_its_plan_holds():
         assert schedule_of(Launch((), (), (128, 1, 1), Seq(()), plan=LaunchPlan(schedule=held))) is held
     with pytest.raises(CompilerBug, match="a schedule of another target"):
         schedule_of(Launch((), (), (128, 1, 1), Seq(()), plan=LaunchPlan(schedule=OfAnotherTarget())))
+
+
+def test_gemms_in_flight_and_statements_in_another_order_are_schedules_of_loops():
+    flying, reordered, none = (Schedule(1, 3, loops=made) for made in (loops(1), loops(0), ()))
+    assert (1, 0, 0) == (flying.mma_in_flight, reordered.mma_in_flight, none.mma_in_flight)
+    assert (False, True, False) == (flying.reorders, reordered.reorders, none.reorders)
+    assert 1 == flying.overrides().mma_in_flight
 
 
 def test_a_user_can_set_what_a_schedule_is():

@@ -52,6 +52,14 @@ _RESERVED_SHARED = 1024  # bytes per block, from sm_80 on. Source: CUDA C++ Prog
 RESULTS_PER_CYCLE = 128  # of ordinary instructions, per multiprocessor of compute capability 9.0
 WGMMA_FLOP_PER_CYCLE, MMA_FLOP_PER_CYCLE = 4096, 2048  # of 16-bit operands, per multiprocessor of an H100 or H200
 WGMMA_LATENCY = 60  # cycles by which a group of wgmma outlasts its work; measured on an H200
+# Cycles by which warpgroups that wait for it begin their next one later, beside that. On an H200 two that share a gemm
+# took 1.18 times as long at 128x128x32 as with another one in flight, and 1.01 to 1.02 times at 128x96x64: 180 to 200
+# cycles from gemm to gemm; at 128x128x64, whose halves take 256, they were as fast or up to 4 % faster. One that had no
+# other beside it waited for 135 to 165.
+WGMMA_RESTART = 135
+# The share of lanes that a warpgroup reaches where no other hides its latencies: an epilogue of 128x128 that stores at
+# once took it 500 cycles on an H200, twice those of its instructions on all lanes; one in parts up to four times
+WARPGROUP_LANES = 1 / 3
 
 # Ordinary instructions and special functions of one call, as the compiler writes it: counted in SASS of CUDA 13.
 _FUNCTIONS = {
@@ -95,6 +103,7 @@ _H200_RATES = MeasuredRates(
     matrix_by_warp=0.47,
     matrix_sustained=0.75,
     lanes=RESULTS_PER_CYCLE,
+    lanes_by_group=WARPGROUP_LANES,
     special=16,
     conversions=64,
     shared_bytes=128,
@@ -108,6 +117,7 @@ _H200_RATES = MeasuredRates(
     shared_latency=30,
     arithmetic_latency=4.5,
     matrix_latency=WGMMA_LATENCY,
+    matrix_restart=WGMMA_RESTART,
     barrier=30,
     launch=3.1e-6,
     block=700,

@@ -64,7 +64,6 @@ class Schedule(WarpSchedule):
         epilogue_parts: In how many parts the epilogue stores asynchronously through staging tiles in shared memory; 0
             if it stores from registers.
         staged_additions: Whether atomic additions of pipelined loops are asynchronous, through shared memory.
-        mma_in_flight: Gemms that still run when the next one is issued.
         ping_pong: Whether two consumer warpgroups each compute every other tile, instead of sharing each tile.
         ordered_issue: Whether consumer warpgroups that share a tile issue the gemms of software-pipelined loops one
             after another.
@@ -72,7 +71,7 @@ class Schedule(WarpSchedule):
         multicast: Tiles that blocks of a cluster load by multicast, each block one part, and the dimensions of the grid
             along which these blocks lie.
         split_k: Blocks of a cluster that split the reduction of a tile, neighbors along the first dimension.
-        loops: The software-pipelined loops of consumers, by their variables.
+        loops: The loops of consumers in which something overlaps, by their variables.
         speculations: The steps of a softmax in such loops that look for no largest score, by the loops' variables.
         computed: Tiles that threads compute in such loops in two versions.
         blocks_per_sm: Blocks for which a multiprocessor has shared memory and registers at once.
@@ -88,7 +87,6 @@ class Schedule(WarpSchedule):
     tile_order: TileOrder | None = None
     epilogue_parts: int = 0
     staged_additions: bool = False
-    mma_in_flight: int = 0
     ping_pong: bool = False
     ordered_issue: bool = False
     cluster: tuple[int, int, int] = (1, 1, 1)
@@ -108,6 +106,16 @@ class Schedule(WarpSchedule):
     def tile_threads(self) -> int:
         """Threads that compute one tile."""
         return WARPGROUP_THREADS if self.ping_pong else self.consumer_threads
+
+    @property
+    def mma_in_flight(self) -> int:
+        """Gemms of loops that are one gemm which still run when the next one is issued."""
+        return max((each.in_flight for _, each in self.loops), default=0)
+
+    @property
+    def reorders(self) -> bool:
+        """Whether consumers run the statements of a loop in another order than that of the program."""
+        return any(not each.in_flight for _, each in self.loops)
 
     @property
     def cluster_size(self) -> int:

@@ -1,5 +1,7 @@
 """Which launches are warp-specialized, with which schedule; the reasons against it; overrides by pass_configs."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from examples_of import load
@@ -28,42 +30,59 @@ def reason(func, **pass_configs):
     return " ".join(note.text for note in plan.notes)
 
 
+def alone(schedule):
+    """A schedule without those of loops, and how many gemms it leaves in flight."""
+    return dataclasses.replace(schedule, loops=()), schedule.mma_in_flight
+
+
+STAYING = {"persistent": True, "panel": (16, "row")}
+
+
 @pytest.mark.parametrize(
-    "sizes,tile,expected",
+    "sizes,tile,expected,in_flight",
     [
         # one tile for each multiprocessor at most: blocks do one; more: they stay
-        ((1024, 1024, 1024), (64, 128, 64), Schedule(1, 8, epilogue_parts=True, mma_in_flight=1)),
-        ((2048, 2048, 2048), (128, 256, 64), Schedule(2, 4, epilogue_parts=2)),
-        ((4096, 4096, 4096), (128, 256, 64), Schedule(2, 4, persistent=True, panel=(16, "row"), epilogue_parts=2)),
-        # products that are over before the next begin: one warpgroup, or several with products in flight
-        (
-            (8192, 8192, 8192),
-            (128, 128, 32),
-            Schedule(1, 8, persistent=True, panel=(16, "row"), epilogue_parts=True, mma_in_flight=1),
-        ),
-        ((1024, 1024, 1024), (128, 128, 32), Schedule(2, 8, epilogue_parts=True, mma_in_flight=1)),
-        ((4096, 4096, 4096), (192, 128, 64), Schedule(3, 5, persistent=True, panel=(16, "row"), epilogue_parts=2)),
-        # many sums take registers from the producer
-        ((4096, 4096, 4096), (128, 192, 64), Schedule(2, 5, persistent=True, panel=(16, "row"), epilogue_parts=3)),
+        ((1024, 1024, 1024), (64, 128, 64), Schedule(1, 8, epilogue_parts=1), 1),
+        ((2048, 2048, 2048), (128, 256, 64), Schedule(2, 4, epilogue_parts=2), 0),
+        ((4096, 4096, 4096), (128, 256, 64), Schedule(2, 4, epilogue_parts=2, **STAYING), 0),
+        # a gemm in flight where those of the other warpgroup are over before the next is issued
+        ((1024, 1024, 1024), (128, 128, 32), Schedule(2, 8, epilogue_parts=1), 1),
+        ((1024, 1024, 1024), (128, 128, 64), Schedule(2, 6, epilogue_parts=1), 0),
+        ((1024, 1024, 1024), (128, 64, 64), Schedule(2, 8, epilogue_parts=1), 1),
+        ((1024, 1024, 1024), (192, 96, 64), Schedule(3, 5, epilogue_parts=1), 0),
+        # but not where it holds a stage of so few that loads would be late
+        ((1024, 1024, 512), (64, 256, 128), Schedule(1, 2, epilogue_parts=1), 0),
+        # the epilogue of a tile under the main loop of the next, where one warpgroup holds a tile
+        ((4096, 4096, 4096), (64, 256, 64), Schedule(2, 5, epilogue_parts=4, ping_pong=True, **STAYING), 1),
+        ((8192, 8192, 1024), (128, 128, 64), Schedule(2, 6, epilogue_parts=2, ping_pong=True, **STAYING), 1),
+        ((8192, 8192, 8192), (128, 128, 32), Schedule(2, 8, epilogue_parts=1, ping_pong=True, **STAYING), 1),
         (
             (4096, 4096, 4096),
-            (256, 192, 64),
-            Schedule(2, 3, 1, 128, (240, 24), persistent=True, panel=(16, "row"), epilogue_parts=3),
+            (128, 192, 64),
+            Schedule(2, 4, 1, 128, (240, 24), epilogue_parts=3, ping_pong=True, **STAYING),
+            1,
         ),
-        # few k-blocks per tile: the epilogue takes long, so that ping-pong overlaps it
-        (
-            (8192, 8192, 1024),
-            (128, 128, 64),
-            Schedule(2, 6, persistent=True, panel=(16, "row"), epilogue_parts=2, mma_in_flight=1, ping_pong=True),
-        ),
-        # but not where so few stages are left that they wait for tiles
-        ((8192, 8192, 1024), (128, 128, 128), Schedule(2, 3, persistent=True, panel=(16, "row"), epilogue_parts=True)),
+        # not for so few tiles that the last epilogue, of one warpgroup, takes longer than those of three together
+        ((2048, 2048, 2048), (192, 128, 64), Schedule(3, 5, epilogue_parts=2, **STAYING), 0),
+        # nor where so few stages are left that it waits for tiles
+        ((8192, 8192, 1024), (128, 128, 128), Schedule(2, 3, epilogue_parts=1, **STAYING), 0),
+        ((8192, 8192, 1024), (128, 160, 64), Schedule(2, 4, epilogue_parts=1, **STAYING), 0),
+        # nor where threads would store results that go through shared memory otherwise
+        ((3072, 3072, 3072), (256, 96, 64), Schedule(2, 4, epilogue_parts=1, **STAYING), 0),
+        # many sums take registers from the producer
+        ((4096, 4096, 4096), (256, 192, 64), Schedule(2, 3, 1, 128, (240, 24), epilogue_parts=3, **STAYING), 0),
         # no more versions than are of use
-        ((256, 256, 128), (128, 128, 64), Schedule(2, 2, epilogue_parts=True)),
+        ((256, 256, 128), (128, 128, 64), Schedule(2, 2, epilogue_parts=1), 0),
     ],
 )
-def test_the_schedule_follows_from_the_shape(sizes, tile, expected):
-    assert expected == chosen(gemm_kernel(*sizes, *tile))
+def test_the_schedule_follows_from_the_shape(sizes, tile, expected, in_flight):
+    assert (expected, in_flight) == alone(chosen(gemm_kernel(*sizes, *tile)))
+
+
+def test_a_note_tells_what_each_partition_of_the_tiles_takes():
+    plan = launch_of(warp_specialize(gemm_kernel(8192, 8192, 1024), passes=PASSES)).plan
+    text = "by estimate a block takes 274432 cycles if 2 warpgroups share each tile, and 262912 if two are in ping-pong"
+    assert text in [note.text for note in plan.notes]
 
 
 def test_loops_that_load_elements_themselves_need_registers():
@@ -171,17 +190,24 @@ def test_overrides_are_kept():
     assert chosen(gemm_kernel(256, 256, 256), persistent=True).persistent
     assert chosen(func, ping_pong=True).ping_pong
     assert not chosen(gemm_kernel(8192, 8192, 1024), ping_pong=False).ping_pong
+    assert chosen(gemm_kernel(8192, 8192, 1024, 128, 128, 128), ping_pong=True).ping_pong
+    assert not chosen(gemm_kernel(8192, 8192, 1024), consumers=2).ping_pong
+    assert not chosen(gemm_kernel(8192, 8192, 1024, 128, 192), stages=5).ping_pong
+    for asked in (0, 1):
+        assert asked == chosen(func, in_flight=asked).mma_in_flight
+        assert asked == chosen(func, in_flight=asked, ping_pong=True).mma_in_flight
     with pytest.raises(OptionError, match=r"'tl.stages' is 'many', expected an integer from 1 to 64"):
         chosen(func, stages="many")
 
 
 def test_blocks_split_the_reduction_of_a_tile_where_that_is_set_or_pays():
     func = gemm_kernel(64, 8192, 8192, 64, 128)
-    assert Schedule(1, 8, epilogue_parts=True, mma_in_flight=1, split_k=2) == chosen(func, split=2) == chosen(func)
+    expected = Schedule(1, 8, epilogue_parts=1, split_k=2), 1
+    assert expected == alone(chosen(func, split=2)) == alone(chosen(func))
     assert 1 == chosen(func, split=1).split_k
     for taken in ({"persistent": True}, {"cluster": (2, 1)}):
         assert 1 == chosen(func, **taken).split_k
-    assert Schedule(2, 5, epilogue_parts=True, mma_in_flight=1, split_k=4) == chosen(gemm_kernel(512, 512, 8192), split=4)
+    assert (Schedule(2, 5, epilogue_parts=1, split_k=4), 0) == alone(chosen(gemm_kernel(512, 512, 8192), split=4))
     # what a block owns of the sums takes no registers beside them
     assert chosen(gemm_kernel(512, 512, 8192, 128, 256), split=2).registers is None
     # and no more stages than the iterations of a block

@@ -1,6 +1,7 @@
 """The cost model of the statements of a loop."""
 
 import dataclasses
+import math
 
 import pytest
 
@@ -14,15 +15,18 @@ from tilelang.targets.nvidia.machines import MACHINES
 from tilelang.targets.nvidia.passes.costs import (
     copy_work,
     gemm_work,
+    group_work,
     iteration_cycles,
+    load_cycles,
     prefetch_costs,
+    rates_of,
     stages_that_hide_loads,
     streaming_cycles,
     thread_work,
-    warp_work,
     with_exchange,
 )
-from tilelang.targets.target import Target
+
+RATES = rates_of(MACHINES["sm_90a"])
 
 
 @T.prim_func
@@ -49,7 +53,7 @@ def only(kind):
 
 
 def test_a_gemm_takes_the_cycles_of_the_tensor_cores():
-    work = gemm_work(only(Gemm)[0])
+    work = gemm_work(only(Gemm)[0], RATES)
     assert (True, 2 * 128 * 128 * 64 // 4096) == (work.asynchronous, work.cycles)
     assert work.cycles == work.unit_cycles > work.warp_cycles
 
@@ -58,25 +62,34 @@ def test_gemms_of_operands_in_registers_hinder_threads():
     (gemm,) = only(Gemm)
     held = dataclasses.replace(gemm.a.buffer, scope=Scope.FRAGMENT)
     in_registers = dataclasses.replace(gemm, a=dataclasses.replace(gemm.a, buffer=held))
-    assert (False, True) == (gemm_work(gemm).hinders, gemm_work(in_registers).hinders)
+    assert (False, True) == (gemm_work(gemm, RATES).hinders, gemm_work(in_registers, RATES).hinders)
 
 
-def test_warps_take_twice_as_long_for_a_gemm():
+def test_threads_that_wait_for_a_gemm_are_busy_for_as_long():
     (gemm,) = only(Gemm)
-    assert (False, 2 * gemm_work(gemm).cycles) == (warp_work(gemm).asynchronous, warp_work(gemm).cycles)
-    assert gemm_work(gemm).cycles == thread_work(gemm).cycles
+    assert Work(gemm_work(gemm, RATES).cycles) == thread_work(gemm, RATES)
 
 
 def test_special_functions_take_eight_times_as_long_as_an_addition():
-    exp, add, _ = map(thread_work, only(ParallelLoop))
+    exp, add, _ = (thread_work(loop, RATES) for loop in only(ParallelLoop))
     elements = 128 * 128 // 128  # per lane
     assert Work(2 * elements) == add  # the addition and the store
     assert Work(9 * elements) == exp
 
 
 def test_of_what_warps_may_skip_only_the_test_counts():
-    *_, skipped = map(thread_work, only(ParallelLoop))
+    *_, skipped = (thread_work(loop, RATES) for loop in only(ParallelLoop))
     assert Work(1) == skipped
+
+
+def test_one_warpgroup_has_a_third_of_the_lanes_and_three_have_all():
+    _, add, _ = only(ParallelLoop)
+    assert [768, 384, 256, 256] == [group_work(add, RATES, groups).cycles for groups in (1, 2, 3, 4)]
+
+
+def test_a_load_takes_the_part_of_the_latency_that_stages_have_to_hide():
+    assert math.ceil(0.45 * 950 + 4096 / 90) == load_cycles(4096, RATES)
+    assert math.ceil(rates_of(MACHINES["sm_80"]).memory_latency + 4096 / 64) == load_cycles(4096, rates_of(MACHINES["sm_80"]))
 
 
 def test_an_exchange_among_warpgroups_occupies_the_warps():
@@ -103,7 +116,7 @@ def test_an_iteration_takes_the_cycles_of_its_gemms_and_of_the_threads_between_t
 
     (loop,) = (s for s in walk(two.body) if isinstance(s, For))
     (between,) = (s for s in walk(loop) if isinstance(s, ParallelLoop))
-    assert 2 * 128 * 128 * 64 // 4096 * 2 + thread_work(between).cycles == iteration_cycles(loop)
+    assert 2 * 128 * 128 * 64 // 4096 * 2 + thread_work(between, RATES).cycles == iteration_cycles(loop, RATES)
 
 
 @pytest.mark.parametrize(
@@ -116,18 +129,18 @@ def test_an_iteration_takes_the_cycles_of_its_gemms_and_of_the_threads_between_t
     ],
 )
 def test_longer_iterations_need_fewer_stages_to_hide_loads(stage_bytes, cycles, stages):
-    rates = Target("cuda", "sm_90a").machine.rates
-    assert stages == stages_that_hide_loads(stage_bytes, cycles, rates)
+    assert stages == stages_that_hide_loads(stage_bytes, cycles, RATES)
 
 
 def test_a_copy_takes_shared_memory_as_long_as_it_takes_in_the_tile():
     tile = next(s.buffer for s in walk(main.body) if isinstance(s, Alloc) and s.buffer.name == "A_s")
-    assert Work(0, issue=128 * 64 * 2 // 128, prefetched=True) == copy_work(tile, MACHINES["sm_80"])
-    assert 2 * copy_work(tile, MACHINES["sm_80"]).issue == copy_work(tile, MACHINES["sm_75"]).issue
+    ampere, turing = (rates_of(MACHINES[name]) for name in ("sm_80", "sm_75"))
+    assert Work(0, issue=128 * 64 * 2 // 128, prefetched=True) == copy_work(tile, ampere)
+    assert 2 * copy_work(tile, ampere).issue == copy_work(tile, turing).issue
 
 
 def test_latencies_come_from_the_data_sheet_where_none_are_measured():
-    measured, sheet = (prefetch_costs(MACHINES[name]) for name in ("sm_90", "sm_80"))
+    measured, sheet = (prefetch_costs(rates_of(MACHINES[name])) for name in ("sm_90", "sm_80"))
     assert measured.latency == MACHINES["sm_90"].rates.memory_latency
     assert sheet.latency == MACHINES["sm_80"].data_sheet.rates.memory_latency
 

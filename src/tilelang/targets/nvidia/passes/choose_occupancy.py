@@ -130,6 +130,6 @@ def _has_room(launch: Launch) -> bool:
 def _waits(launch: Launch) -> bool:
     """Whether blocks stay for several tiles, and all loops of their consumers keep program order."""
     schedule = schedule_of(launch)
-    if schedule is None or not schedule.persistent or schedule.ping_pong or schedule.loops:
+    if schedule is None or not schedule.persistent or schedule.ping_pong or schedule.reorders:
         return False
     return any(note.text.startswith(KEEPS_ORDER) for note in launch.plan.notes)

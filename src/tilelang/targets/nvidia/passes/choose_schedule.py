@@ -17,10 +17,8 @@ from collections.abc import Sequence
 
 from tilelang.arith.domain import of_function
 from tilelang.errors import Note
-from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import int_const
+from tilelang.ir.buffer import Buffer
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Alloc, For, Launch, Seq, Stmt
 from tilelang.ir.timeline import Timeline
 from tilelang.ir.visit import Rewriter, walk
@@ -31,10 +29,8 @@ from tilelang.passes.properties import Property
 from tilelang.passes.tile import demote_fragments, flatten_parallel
 from tilelang.passes.tile.expand_to_loops import all_but_gemms_expanded
 from tilelang.saved_schedule import MAX_CLUSTER, Placement, ScheduleOverrides, fields_set
-from tilelang.schedule.iteration import trip_count
 from tilelang.schedule.load_groups import LoadGroup, LoadGroups, flatten_sequences, is_pipelined
 from tilelang.schedule.override_errors import check_launches, check_only_placements, impossible, impossible_together
-from tilelang.schedule.single_gemm import has_tile_work, only_gemm
 from tilelang.targets.nvidia.machines import Feature
 from tilelang.targets.nvidia.passes.choose_cluster import (
     Extents,
@@ -45,7 +41,6 @@ from tilelang.targets.nvidia.passes.choose_cluster import (
 from tilelang.targets.nvidia.passes.choose_split_k import choose_cluster_splits
 from tilelang.targets.nvidia.passes.choose_tile_order import choose_tile_order, panel_of
 from tilelang.targets.nvidia.passes.cluster_split_k import split
-from tilelang.targets.nvidia.passes.costs import is_short_gemm
 from tilelang.targets.nvidia.passes.gemm_loop import NotSplit
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import (
     TargetCapabilities,
@@ -54,8 +49,6 @@ from tilelang.targets.nvidia.passes.warp_specialization.capabilities import (
 from tilelang.targets.nvidia.passes.warp_specialization.check_overrides import check_overrides, check_placements
 from tilelang.targets.nvidia.passes.warp_specialization.consumer_count import (
     choose_consumers,
-    consumers_refusal,
-    has_fixed_layouts,
 )
 from tilelang.targets.nvidia.passes.warp_specialization.epilogue import first_release
 from tilelang.targets.nvidia.passes.warp_specialization.held_operands import with_held_operands
@@ -72,19 +65,16 @@ from tilelang.targets.nvidia.passes.warp_specialization.loop_schedules import (
 )
 from tilelang.targets.nvidia.passes.warp_specialization.pad_rows import pad_rows_to_swizzle_span
 from tilelang.targets.nvidia.passes.warp_specialization.register_budget import (
+    fits_ping_pong,
     live_tile_registers,
     producer_and_registers,
 )
 from tilelang.targets.nvidia.passes.warp_specialization.shared_memory_budget import shared_memory_budget
+from tilelang.targets.nvidia.passes.warp_specialization.tile_intervals import block_cycles, ping_pong_refusal
 from tilelang.targets.nvidia.schedule import ONE_BLOCK, WARPGROUP_THREADS, Schedule
 from tilelang.transforms.fuse_clears import fuse_clears
 
 _FEW_STAGES = 3  # with fewer, second versions of computed tiles would take what loads need
-_SHALLOW_K = 2048  # with a smaller K the main loop takes not much longer than the epilogue
-# With 3, one of which is being read, 128x192 tiles at K = 1024 took 12 % longer with ping-pong than without
-_MIN_PING_PONG_STAGES = 4
-# Registers of an accumulator that one warpgroup may hold alone, if gemms of two would be short
-_FEW_ACCUMULATORS = 128
 
 
 def choose_schedule(lowerings: Lowerings) -> Pass:
@@ -141,7 +131,8 @@ class _Launches(Rewriter):
         else:
             return dataclasses.replace(node, plan=dataclasses.replace(node.plan, notes=tuple(notes)))
         node = padded_node
-        notes += [Note(f"specialized: {schedule}", node.loc), *choice.notes, *choice.loop_notes]
+        notes += [Note(f"specialized: {schedule}", node.loc), *choice.notes]
+        notes += [*choice.partition_notes, *choice.loop_notes]
         for loop in pipelined:
             requested = 0 if loop.pipeline is None else loop.pipeline.num_stages
             if schedule.stages < requested:
@@ -174,6 +165,7 @@ class _Choice:
         notes: Overrides that are left out, and what the producer recomputes.
         gemms: The gemms of pipelined loops.
         loop_schedules: The loops that the schedule software-pipelines.
+        partition_notes: What its partition of the tiles among consumers takes, and another one.
         loop_notes: What is to be said of these, and why it leaves others in program order.
         in_order: The timelines of the others.
         prepared: The launch with these loops prepared for it; None if there are none.
@@ -196,6 +188,7 @@ class _Choice:
         self.notes: list[Note] = []
         self.gemms: list[Gemm] = []
         self.loop_schedules: list[LoopSchedule] = []
+        self.partition_notes: list[Note] = []
         self.loop_notes: list[Note] = []
         self.in_order: list[Timeline] = []
         self.prepared: Launch | None = None
@@ -255,7 +248,7 @@ class _Choice:
     @property
     def placements(self) -> tuple[Placement | None, ...]:
         """The placement of the statements of each pipelined loop; None for those in program order."""
-        found = {each.loop.var: each.placement for each in self.loop_schedules}
+        found = {each.loop.var: each.placement for each in self.loop_schedules if not each.schedule.in_flight}
         return tuple(found.get(s.var) for s in walk(self._launch.body) if isinstance(s, For) and is_pipelined(s))
 
     def _split_k_schedule(self, consumers: int) -> Schedule | None:
@@ -288,7 +281,8 @@ class _Choice:
         whole = self._launch
         try:
             self._split_k, self._launch = blocks, split(whole, blocks, consumers)
-            return self._best(self._capabilities.load_groups(self._launch), consumers, persistent=False)
+            schedule = self._best(self._capabilities.load_groups(self._launch), consumers, persistent=False)
+            return self._with_loop_schedules(schedule, double=False)
         except (NotSpecialized, NotSplit):
             self._split_k, self._launch = 1, whole
             raise
@@ -314,19 +308,31 @@ class _Choice:
         return schedule
 
     def _best(self, load_groups: LoadGroups, consumers: int, *, persistent: bool) -> Schedule:
-        """The best schedule: with `consumers` warpgroups that share a tile, with ping-pong, or with one warpgroup."""
-        only = self._only_gemm(load_groups.found)
-        ping_pong = persistent and self._uses_ping_pong(consumers, load_groups.found)
-        schedule = self._with_most_stages(load_groups, only, consumers, persistent, ping_pong=ping_pong)
-        least = max(self._overrides.stages or 0, _MIN_PING_PONG_STAGES)
-        if schedule.ping_pong and not self._overrides.ping_pong and schedule.stages < least:
-            schedule = self._with_most_stages(load_groups, only, consumers, persistent, ping_pong=False)
-        if persistent and not schedule.ping_pong and self._prefers_one_consumer(only):
-            schedule = self._with_most_stages(load_groups, only, 1, persistent, ping_pong=False)
-        return schedule
+        """The best schedule: `consumers` warpgroups share each tile, or two compute every other tile in ping-pong."""
+        shared = self._with_most_stages(load_groups, consumers, persistent, ping_pong=False)
+        overrides, found = self._overrides, load_groups.found
+        if not persistent or overrides.ping_pong is False or overrides.consumers and not overrides.ping_pong:
+            return shared
+        if ping_pong_refusal(self._launch, found, self._capabilities):
+            return shared
+        try:
+            alternate = self._with_most_stages(load_groups, consumers, persistent, ping_pong=True)
+        except NotSpecialized:
+            return shared  # shared memory does not hold the results of two tiles
+        together, apart = (
+            block_cycles(self._launch, found, self._capabilities, each, overrides.mma_in_flight)
+            for each in (shared, alternate)
+        )
+        sharing = f"{consumers} warpgroups share each tile" if consumers > 1 else "one warpgroup computes all tiles"
+        estimate = f"by estimate a block takes {together} cycles if {sharing}, and {apart} if two are in ping-pong"
+        self.partition_notes = [Note(estimate, self._launch.loc)]
+        # threads that store what does not go through shared memory take longer than is estimated
+        fits = fits_ping_pong(self._launch) and bool(alternate.epilogue_parts) >= bool(shared.epilogue_parts)
+        better = fits and apart <= together and alternate.stages >= (overrides.stages or 0)
+        return alternate if overrides.ping_pong or better else shared
 
     def _with_most_stages(
-        self, load_groups: LoadGroups, only: Gemm | None, consumers: int, persistent: bool, *, ping_pong: bool
+        self, load_groups: LoadGroups, consumers: int, persistent: bool, *, ping_pong: bool
     ) -> Schedule:
         """The schedule with as many stages as fit, for `consumers` warpgroups that share a tile, or for ping-pong."""
         sharing = 1 if ping_pong else consumers  # warpgroups that share a tile
@@ -351,12 +357,13 @@ class _Choice:
             consumers,
             stages,
             budget.outer_stages,
-            *self._producer_resources(consumers, live_tile_registers(self._launch, sharing), groups),
+            *self._producer_resources(
+                consumers, live_tile_registers(self._launch, sharing), groups, ping_pong=ping_pong
+            ),
             persistent=persistent,
             panel=panel_of(self._launch, groups) if persistent else None,
             epilogue_parts=budget.epilogue_parts,
             staged_additions=budget.staged_additions,
-            mma_in_flight=int(stages > 1) if ping_pong else self._mma_in_flight(consumers, stages, only, groups),
             ping_pong=ping_pong,
             split_k=self._split_k,
             blocks_per_sm=self._blocks_per_sm,
@@ -368,16 +375,22 @@ class _Choice:
         launch = fuse_clears(capabilities.with_plans(self._launch, self.gemms, threads), domain)
         groups = capabilities.load_groups(launch).found
         given, consumers = self._overrides.loops, schedule.consumers
-        if schedule.ping_pong or schedule.stages < 2 or schedule.blocks_per_sm > 1:
-            # of several blocks at once, one computes while the others wait
-            left, _, self.in_order = loop_schedules(launch, groups, capabilities, schedule, domain)
-            self.in_order += (each.timeline_in_order for each in left)
-            return schedule
-        found = loop_schedules(launch, groups, capabilities, schedule, domain, given, double=double)
+        # of several blocks at once, one computes while the others wait
+        alone = schedule.ping_pong or schedule.stages < 2 or schedule.blocks_per_sm > 1 or schedule.split_k > 1
+        given, double = (None, False) if alone else (given, double)
+        in_flight = self._overrides.mma_in_flight
+        found = loop_schedules(
+            launch, groups, capabilities, schedule, domain, given, double=double, in_flight=in_flight
+        )
         self.loop_schedules, self.loop_notes, self.in_order = found
-        self.prepared = with_prepared_loops(launch, self.loop_schedules) if self.loop_schedules else None
+        if alone:
+            self.in_order += (each.timeline_in_order for each in found[0] if not each.schedule.in_flight)
+            self.loop_schedules, self.loop_notes = [each for each in found[0] if each.schedule.in_flight], []
+        reordered = [each for each in self.loop_schedules if not each.schedule.in_flight]
+        self.prepared = with_prepared_loops(launch, reordered) if reordered else None
         if self.prepared is None:
-            return schedule
+            loops = tuple((one.loop.var, one.schedule) for one in self.loop_schedules)
+            return dataclasses.replace(schedule, loops=loops)
         needed = max(live_tile_registers(self._launch, consumers), *(one.registers for one in self.loop_schedules))
         producer_threads, registers = self._producer_resources(consumers, needed, groups)
         return dataclasses.replace(
@@ -416,11 +429,8 @@ class _Choice:
             raise NotSpecialized(found)
         return found
 
-    def _suits_one_consumer(self, gemm: Gemm) -> bool:
-        return not consumers_refusal(self._launch, 1, (gemm,), self._capabilities, required=True)
-
     def _producer_resources(
-        self, consumers: int, needed: int, load_groups: Sequence[LoadGroup]
+        self, consumers: int, needed: int, load_groups: Sequence[LoadGroup], *, ping_pong: bool = False
     ) -> tuple[int, tuple[int, int] | None]:
         """Threads of the producer, and registers per thread of consumers and producer if they differ from the launch's.
 
@@ -428,56 +438,15 @@ class _Choice:
             consumers: Consumer warpgroups.
             needed: Registers of a consumer's thread for tiles.
             load_groups: The loads of the producer.
+            ping_pong: Whether consumers are in ping-pong.
         """
         if self._overrides.registers is not None:
             return WARPGROUP_THREADS, self._overrides.registers
         counts = any(group.counts_fills(self._launch) or group.backward_slice().statements for group in load_groups)
         blocks, machine = self._blocks_per_sm, self._target.machine
-        return producer_and_registers(self._launch, consumers, needed, machine, blocks, counts=counts)
-
-    def _mma_in_flight(
-        self, consumers: int, stages: int, only: Gemm | None, load_groups: Sequence[LoadGroup]
-    ) -> int:
-        """Gemms in flight: 1 where those of other warpgroups do not keep the tensor cores busy meanwhile."""
-        loops = [s for s in walk(self._launch.body) if isinstance(s, For)]
-        if stages < 2 or not any(only_gemm(loop, load_groups) for loop in loops):
-            return 0
-        if self._overrides.mma_in_flight is not None:
-            return self._overrides.mma_in_flight
-        enough = stages >= _MIN_PING_PONG_STAGES
-        return int(consumers == 1 or only is not None and enough and is_short_gemm(only, consumers))
-
-    def _prefers_one_consumer(self, only: Gemm | None) -> bool:
-        """Whether one warpgroup is better than two, since gemms of half a tile would be too short."""
-        free = self._overrides.consumers is None and not has_fixed_layouts(self._launch)
-        if not free or only is None or not is_short_gemm(only, 2):
-            return False
-        return self._suits_one_consumer(only) and live_tile_registers(self._launch, 1) <= _FEW_ACCUMULATORS
-
-    def _only_gemm(self, load_groups: Sequence[LoadGroup]) -> Gemm | None:
-        """The gemm if the launch has one loop over tiles, which does nothing else beside loads; otherwise None."""
-        loops = [s for s in walk(self._launch.body) if isinstance(s, For) and has_tile_work(s)]
-        return only_gemm(loops[0], load_groups) if len(loops) == 1 else None
-
-    def _uses_ping_pong(self, consumers: int, load_groups: Sequence[LoadGroup]) -> bool:
-        """Whether two warpgroups ping-pong: where the epilogue takes long compared to the main loop.
-
-        It does where K is small, and where one warpgroup would otherwise compute alone.
-        """
-        if self._overrides.ping_pong is False or any(group.needs_counters(self._launch) for group in load_groups):
-            return False
-        body = statements_of(self._launch.body)
-        loops = [s for s in body if isinstance(s, For) and has_tile_work(s)]
-        gemms = [only_gemm(loop, load_groups) for loop in loops]
-        if len(loops) != 1 or gemms[0] is None or not self._suits_one_consumer(gemms[0]):
-            return False
-        loaded = {tile for load_group in load_groups for tile in load_group.tiles}
-        stores = {store.staging for store in self._capabilities.epilogue_stores(self._launch, WARPGROUP_THREADS)}
-        tiles = {s.buffer for s in body if isinstance(s, Alloc) and s.buffer.scope is Scope.SHARED}
-        if tiles - loaded - stores:
-            return False
-        depth = (int_const(trip_count(loops[0])) or 0) * (int_const(gemms[0].sizes[2]) or 0)
-        return self._overrides.ping_pong or (consumers == 1 or depth < _SHALLOW_K) and self._overrides.consumers is None
+        return producer_and_registers(
+            self._launch, consumers, needed, machine, blocks, counts=counts, ping_pong=ping_pong
+        )
 
 
 def _uses_of_shared_memory(schedule: Schedule) -> tuple[int, ...]:

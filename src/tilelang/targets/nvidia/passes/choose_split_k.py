@@ -30,7 +30,7 @@ from tilelang.schedule.load_groups import (
 from tilelang.targets.machine import Machine
 from tilelang.targets.nvidia.gemm_tiles import CLUSTER_SPLITS, WORKSPACE_SPLITS
 from tilelang.targets.nvidia.passes.cluster_split_k import split
-from tilelang.targets.nvidia.passes.costs import thread_work
+from tilelang.targets.nvidia.passes.costs import rates_of, thread_work
 from tilelang.targets.nvidia.passes.gemm_loop import NotSplit
 
 _MIN_STEPS = 4  # of each block: with fewer, its pipeline is never full
@@ -46,7 +46,7 @@ def choose_cluster_splits(launch: Launch, consumers: int, machine: Machine) -> i
         consumers: Consumer warpgroups of each block.
         machine: The machine that runs it.
     """
-    gemm = _tiled_gemm(launch)
+    gemm = _tiled_gemm(launch, machine)
     if gemm is None or launch.plan.workspace_split > 1:
         return 1
     best = _fastest([gemm, *_clusters(gemm, machine)], machine).cluster_splits
@@ -57,7 +57,7 @@ def choose_cluster_splits(launch: Launch, consumers: int, machine: Machine) -> i
 def choose_workspace_splits(launch: Launch, machine: Machine) -> int:
     """The number of blocks that split the reduction of a tile and store their sums."""
     launch = flatten_sequences(launch)
-    gemm = _tiled_gemm(launch)
+    gemm = _tiled_gemm(launch, machine)
     if gemm is None or gemm.operand_cycles:  # the model has no rates for these
         return 1
     ways = [dataclasses.replace(gemm, workspace_splits=n) for n in WORKSPACE_SPLITS if _has_work(gemm, n)]
@@ -65,7 +65,7 @@ def choose_workspace_splits(launch: Launch, machine: Machine) -> int:
     return _fastest([gemm, *_clusters(gemm, machine), *fitting], machine).workspace_splits
 
 
-def _tiled_gemm(launch: Launch) -> TiledGemm | None:
+def _tiled_gemm(launch: Launch, machine: Machine) -> TiledGemm | None:
     """The gemm that a launch computes; None if it is not the only one, its sizes are not known, or it has a cluster."""
     loops = [s for s in walk(launch.body) if isinstance(s, For) and is_pipelined(s)]
     gemms = [s for s in walk(launch.body) if isinstance(s, Gemm)]
@@ -84,7 +84,8 @@ def _tiled_gemm(launch: Launch) -> TiledGemm | None:
     m, n = (stored.get(operand.buffer, 0) // k for operand in (gemm.a, gemm.b))
     if math.ceil(m / rows) * math.ceil(n / columns) != tiles:  # batches, or groups
         m, n = rows * tiles, columns
-    computed = sum(thread_work(s).cycles for s in walk(loops[0].body) if isinstance(s, ParallelLoop))
+    computing = [s for s in walk(loops[0].body) if isinstance(s, ParallelLoop)]
+    computed = sum(thread_work(s, rates_of(machine)).cycles for s in computing)
     width = max(each.bits for each in gemm.operands) / 8
     return TiledGemm(m, n, k, rows, columns, depth, width, operand_cycles=computed)
 

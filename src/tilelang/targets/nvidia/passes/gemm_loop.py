@@ -15,7 +15,7 @@ from tilelang.arith.domain import Domain
 from tilelang.arith.prove import proves
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import Const, Expr, Var, binary, const, int_const, select
+from tilelang.ir.expr import Const, Expr, binary, const, int_const, select
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Assert, Atomic, For, Launch, Print, Seq, Stmt
@@ -158,8 +158,7 @@ def split_loop(loop: For, rank: Expr, blocks: int) -> For:
     if int_const(remainder) != 0:
         begin = begin + smallest(rank, remainder)
         count = count + select(rank < remainder, const(1, INT32), const(0, INT32))
-    var = Var(loop.var.name, INT32, index=True)
-    value = begin + var if loop.step == 1 else (begin + var) * loop.step
+    value = begin + loop.var if loop.step == 1 else (begin + loop.var) * loop.step
     value = value if int_const(loop.start) == 0 else value + loop.start
     body = substitute_stmt(loop.body, {loop.var: value})
-    return dataclasses.replace(loop, var=var, start=const(0, INT32), stop=count, step=1, body=body)
+    return dataclasses.replace(loop, start=const(0, INT32), stop=count, step=1, body=body)

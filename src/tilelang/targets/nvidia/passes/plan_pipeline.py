@@ -28,11 +28,12 @@ from tilelang.schedule.loop_graph import LoopGraph, Work, loop_graph
 from tilelang.schedule.placement_legality import placement_override, runs_ahead, violation
 from tilelang.schedule.plan_pipeline import LoopPlanner, PlannedLoop, plan_pipeline
 from tilelang.schedule.prefetch import copies_after_users, prefetch_schedule
+from tilelang.schedule.statement_work import statement_work
 from tilelang.targets.machine import Machine
 from tilelang.targets.nvidia.lowerings.gemm_mma import MAX_REGISTERS
 from tilelang.targets.nvidia.lowerings.operand_load import operand_loads
 from tilelang.targets.nvidia.passes.async_copy_loops import AsyncCopyLoops
-from tilelang.targets.nvidia.passes.costs import copy_work, prefetch_costs, warp_work
+from tilelang.targets.nvidia.passes.costs import copy_work, prefetch_costs, rates_of
 
 _REGISTER_BYTES = 4
 
@@ -56,7 +57,7 @@ def _automatic(
         if stages < (1 if readers else 2):
             return None, f"num_stages={stages} keeps one version of each buffer"
         graph = _graph(body, {body.statements[n] for n in producers}, stages, machine)
-        schedule = copies_after_users(graph) if readers else prefetch_schedule(graph, prefetch_costs(machine))
+        schedule = copies_after_users(graph) if readers else prefetch_schedule(graph, prefetch_costs(rates_of(machine)))
         placement = in_sequence(schedule.stage, schedule.order)
         found = violation(body, placement, outside)
         if found is None:
@@ -88,9 +89,10 @@ def _copies_to_registers(stmt: Stmt) -> bool:
 
 def _graph(body: LoopBody, copies: AbstractSet[Stmt], versions: int, machine: Machine) -> LoopGraph:
     """The loop's graph, with `versions` versions of the tiles of these copies."""
+    rates = rates_of(machine)
 
     def cost(stmt: Stmt) -> Work:
-        return copy_work(target_of(stmt), machine) if stmt in copies else warp_work(stmt)
+        return copy_work(target_of(stmt), rates) if stmt in copies else statement_work(stmt, rates)
 
     return loop_graph(body, cost, {target_of(copy): versions for copy in copies})
 
@@ -144,7 +146,7 @@ class _Planner(LoopPlanner):
         return dataclasses.replace(planned, loop=found.loop, tables=tables, placement=found.placement)
 
     def work(self, stmt: Stmt) -> Work:
-        return warp_work(stmt)
+        return statement_work(stmt, rates_of(self._machine))
 
 
 PASS = plan_pipeline(_Planner)

@@ -35,13 +35,13 @@ from tilelang.schedule.computed_tiles import VERSIONS, doubled_tiles
 from tilelang.schedule.consumer_loops import asynchronous_gemms, consumer_body
 from tilelang.schedule.issue_order import issue_order
 from tilelang.schedule.load_groups import flatten_sequences
-from tilelang.schedule.modulo import ModuloSchedule
 from tilelang.schedule.multicast import cluster_blocks
 from tilelang.schedule.partitions import consumer, producer
 from tilelang.schedule.pipeline_buffers import PipelineBuffer, pipeline_buffer
-from tilelang.schedule.software_pipeline import SoftwarePipeline, carries
+from tilelang.schedule.software_pipeline import SoftwarePipeline
 from tilelang.schedule.tile_scheduler import TileScheduler, tile_scheduler
 from tilelang.targets.nvidia.machines import WARP_SIZE
+from tilelang.targets.nvidia.passes.costs import rates_of
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities, target_capabilities
 from tilelang.targets.nvidia.passes.warp_specialization.epilogue import (
     EpilogueStore,
@@ -126,12 +126,11 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
     groups: tuple[AlternateTiles, ...] = _alternate_tiles(launch) if schedule.ping_pong else ()
     domain = domain.with_extents(launch.block_vars, launch.grid)
     is_uniform = UniformScalars(launch).is_uniform
+    rates = rates_of(capabilities.context.target.machine)
     software_pipelines = [
-        with_rotation(each, masks=has_masks(each.loop, domain, is_uniform))
+        with_rotation(each, rates, masks=has_masks(each.loop, domain, is_uniform))
         for each in _software_pipelines(pipelined, schedule, pipelines, stage, capabilities, thread)
     ]
-    if schedule.mma_in_flight:
-        software_pipelines += _carrying_loops(loops, pipelines)
     computed = {old: new for each in software_pipelines for old, new in each.computed.items()}
     tiles = None if schedule.tile_order is None else schedule.tile_order.tiles
     scheduler = None if tiles is None else tile_scheduler(launch, tiles, partitions, WARP_SIZE)
@@ -192,18 +191,6 @@ def _software_pipelines(
         pipeline = SoftwarePipeline(loop, body, schedules[loop.var], mine, gemms, staged, order, found)
         software_pipelines.append(dataclasses.replace(pipeline, speculation=speculations.get(loop.var)))
     return software_pipelines
-
-
-def _carrying_loops(loops: Iterable[For], pipelines: Sequence[PipelineBuffer]) -> list[SoftwarePipeline]:
-    """The loops that are one gemm, which is in flight until that of the next iteration has been issued."""
-    made = []
-    for loop in loops:
-        mine = tuple(each for each in pipelines if each.load_group.parent is loop.body)
-        if carries(loop, mine):
-            body = consumer_body(loop, [each.load_group for each in mine])
-            alone = ModuloSchedule((0,), (0,), 0)
-            made.append(SoftwarePipeline(loop, body, alone, mine, frozenset(body.statements), carries=True))
-    return made
 
 
 def _is_tensor_view(buffer: Buffer) -> bool:

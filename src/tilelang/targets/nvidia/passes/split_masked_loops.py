@@ -34,8 +34,9 @@ from tilelang.ops.gemm_wait import GemmWait
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.schedule.iteration import trip_count
+from tilelang.targets.machine import Machine, Rates
 from tilelang.targets.nvidia.isa.opaque_zero import OPAQUE_ZERO
-from tilelang.targets.nvidia.passes.costs import gemm_work, thread_work
+from tilelang.targets.nvidia.passes.costs import gemm_work, rates_of, thread_work
 from tilelang.targets.nvidia.schedule import schedule_of
 from tilelang.transforms.fresh_names import with_fresh_names
 from tilelang.transforms.fuse_clears import fuse_clears_in
@@ -46,15 +47,16 @@ from tilelang.transforms.split_masks import has_masks, split_masks
 _MOST_MASK_WORK = 1.25
 
 
-def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
+def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
     domain = of_function(func)
-    return with_launches(func, lambda launch: _split(launch, domain))
+    return with_launches(func, lambda launch: _split(launch, domain, context.target.machine))
 
 
-def _split(launch: Launch, domain: Domain) -> Launch:
+def _split(launch: Launch, domain: Domain, machine: Machine) -> Launch:
     if schedule_of(launch) is None:
         return launch
-    rewriter = _Loops(divergence(launch), domain.with_extents(launch.block_vars, launch.grid))
+    domain = domain.with_extents(launch.block_vars, launch.grid)
+    rewriter = _Loops(divergence(launch), domain, rates_of(machine))
     body = rewriter.visit(launch.body) or Seq((), loc=launch.body.loc)
     if body is launch.body:
         return launch
@@ -70,8 +72,8 @@ class _Loops(Rewriter):
         split: The loops that were split.
     """
 
-    def __init__(self, values: Divergence, domain: Domain) -> None:
-        self._values, self._domain = values, domain
+    def __init__(self, values: Divergence, domain: Domain, rates: Rates) -> None:
+        self._values, self._domain, self._rates = values, domain, rates
         self.split: list[For] = []
 
     def stmt(self, node: Stmt) -> Stmt | None:
@@ -124,7 +126,7 @@ class _Loops(Rewriter):
         joined = [
             each
             for each in masked
-            if not proves(trip_count(each) <= 1, self._domain) and not _delays_gemm(copies[place], each)
+            if not proves(trip_count(each) <= 1, self._domain) and not _delays_gemm(copies[place], each, self._rates)
         ]
         yield from self._until_wrong(loops[place], copies[place], *joined)
         yield from (self._own_copy(each, whole) for each in masked if each not in joined)
@@ -191,12 +193,12 @@ class _Loops(Rewriter):
         return with_fresh_names(stmt)
 
 
-def _delays_gemm(unmasked: For, masked: For) -> bool:
+def _delays_gemm(unmasked: For, masked: For, rates: Rates) -> bool:
     """Whether a mask that a gemm adds to, which would be a branch before it, takes threads long compared with it."""
     kept = sub_statements(unmasked.body)
-    cycles = {s.c.buffer: gemm_work(s).cycles for s in kept if isinstance(s, Gemm) and not s.always_clears}
+    cycles = {s.c.buffer: gemm_work(s, rates).cycles for s in kept if isinstance(s, Gemm) and not s.always_clears}
     return any(
-        thread_work(mask).cycles > _MOST_MASK_WORK * cycles[buffer]
+        thread_work(mask, rates).cycles > _MOST_MASK_WORK * cycles[buffer]
         for mask in sub_statements(masked.body)
         if mask not in kept
         for stmt in walk(mask)

@@ -148,11 +148,6 @@ WHY_NO_PING_PONG = (
             "'tl.consumers': 2 fits",
         ),
         (
-            {"ping_pong": True, "persistent": True, "in_flight": 0},
-            "'tl.in_flight' cannot be 0: two warpgroups that alternate keep one gemm in flight",
-            "'tl.in_flight': 1 fits",
-        ),
-        (
             {"stages": 1, "in_flight": 1},
             "'tl.in_flight' cannot be 1: no loop of at least two stages is one gemm beside its loads",
             "'tl.in_flight': 0 fits",

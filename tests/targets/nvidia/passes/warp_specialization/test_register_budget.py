@@ -9,6 +9,7 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import as_expr
 from tilelang.targets.nvidia.machines import MACHINES
 from tilelang.targets.nvidia.passes.warp_specialization.register_budget import (
+    fits_ping_pong,
     live_tile_registers,
     producer_and_registers,
     registers_for_tiles,
@@ -60,6 +61,17 @@ def test_special_functions_of_several_tiles_take_more_registers() -> None:
     assert 128 == live_tile_registers(launch, 2)
     assert (128, (240, 24)) == producer_and_registers(launch, 2, 128, MACHINE, counts=False)
     assert (32, None) == producer_and_registers(launch, 2, 96, MACHINE, counts=False)
+
+
+def test_an_epilogue_that_computes_takes_more_registers_in_ping_pong() -> None:
+    launch = launch_of(load("02_gemm/gemm_epilogues.py").residual.get_tir(4096, 4096, 1024))
+    assert (32, None) == producer_and_registers(launch, 2, 128, MACHINE, counts=False)
+    assert (128, (240, 24)) == producer_and_registers(launch, 2, 128, MACHINE, counts=False, ping_pong=True)
+    assert fits_ping_pong(launch)
+    assert not fits_ping_pong(launch_of(load("02_gemm/gemm_epilogues.py").residual.get_tir(4096, 4096, 1024, block_N=192)))
+    assert fits_ping_pong(launch_of(gemm_kernel(4096, 4096, 1024, 128, 192)))
+    plain = launch_of(gemm_kernel(4096, 4096, 1024))
+    assert (32, None) == producer_and_registers(plain, 2, 128, MACHINE, counts=False, ping_pong=True)
 
 
 def test_two_blocks_at_once_move_registers_earlier() -> None:

@@ -75,8 +75,6 @@ def check_overrides(
         _check_ping_pong(launch, overrides, schedule)
     if overrides.mma_in_flight not in (None, schedule.mma_in_flight):
         reason = "no loop of at least two stages is one gemm beside its loads"
-        if schedule.mma_in_flight:
-            reason = "two warpgroups that alternate keep one gemm in flight"
         raise impossible(launch, "mma_in_flight", overrides.mma_in_flight, reason, schedule.mma_in_flight)
     asked_parts = overrides.epilogue_parts
     if asked_parts and (asked_parts is True and not schedule.epilogue_parts or asked_parts > schedule.epilogue_parts):

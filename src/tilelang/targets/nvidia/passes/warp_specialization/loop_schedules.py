@@ -12,10 +12,9 @@ from collections.abc import Iterable, Sequence
 
 from tilelang.analysis.stage_order import keeps, nearest_legal
 from tilelang.analysis.uniform_scalars import UniformScalars
-from tilelang.analysis.whole_stores import overwritten
 from tilelang.arith.domain import Domain
 from tilelang.errors import Note
-from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Var
 from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import Alloc, For, Launch, Seq, Stmt
@@ -26,7 +25,7 @@ from tilelang.ops.gemm import Gemm
 from tilelang.ops.reduce import Reduce
 from tilelang.records import record
 from tilelang.saved_schedule import Placement, in_sequence
-from tilelang.schedule.computed_tiles import VERSIONS, accessed_outside, computed_tiles, doubled_tiles
+from tilelang.schedule.computed_tiles import VERSIONS, computed_tiles, doubled_tiles
 from tilelang.schedule.consumer_loops import (
     asynchronous_gemms,
     consumer_body,
@@ -40,7 +39,7 @@ from tilelang.schedule.in_flight import adds_to_same_registers
 from tilelang.schedule.live_registers import live_registers
 from tilelang.schedule.load_groups import LoadGroup, is_pipelined
 from tilelang.schedule.loop_body import LoopBody
-from tilelang.schedule.loop_graph import LoopGraph, Value, Work, loop_graph, reordering_refusal
+from tilelang.schedule.loop_graph import LoopGraph, Work, loop_graph, reordering_refusal
 from tilelang.schedule.modulo import (
     MIN_GAIN,
     MIN_REORDER_GAIN,
@@ -52,14 +51,15 @@ from tilelang.schedule.modulo import (
 )
 from tilelang.schedule.override_errors import impossible_placement, statement_at, wrong_number_of_loops
 from tilelang.schedule.software_pipeline import MAX_STAGES, Speculation
-from tilelang.targets.nvidia.passes.costs import gemm_work, thread_work, with_exchange
+from tilelang.targets.nvidia.passes.costs import gemm_work, rates_of, thread_work, with_exchange
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import (
     TargetCapabilities,
     divides_columns,
 )
 from tilelang.targets.nvidia.passes.warp_specialization.faster_tiles import faster_tiles
+from tilelang.targets.nvidia.passes.warp_specialization.gemm_graph import gemm_graph
 from tilelang.targets.nvidia.passes.warp_specialization.producer_loads import partition_names, producer_loads
-from tilelang.targets.nvidia.passes.warp_specialization.register_budget import registers_for_tiles, tile_registers
+from tilelang.targets.nvidia.passes.warp_specialization.register_budget import loop_values, registers_for_tiles
 from tilelang.targets.nvidia.passes.warp_specialization.speculative_softmax import SpeculativeLoop, with_speculation
 from tilelang.targets.nvidia.schedule import MAX_VOTING_WARPGROUPS, WARPGROUP_THREADS, Schedule
 from tilelang.transforms.split_masks import has_masks, without_masks
@@ -117,9 +117,10 @@ class LoopSchedule:
     def applies(self) -> bool:
         """Whether the user asks for it, or it is better than the program's order with a wait after each gemm.
 
-        A single gemm is not: it may be in flight until that of the next iteration is issued (`carries`). Further stages
-        must be worth their prologue and epilogue.
+        Further stages must be worth their prologue and epilogue.
         """
+        if self.schedule.in_flight:
+            return True
         least = MIN_GAIN if self.schedule.stages > 1 else MIN_REORDER_GAIN
         gains = self.schedule.cycles < self.graph.serial_cycles * (1 - least)
         return len(self.graph.work) > 1 and (self.required or gains)
@@ -177,6 +178,7 @@ def loop_schedules(
     given: Sequence[Placement | None] | None = None,
     *,
     double: bool = False,
+    in_flight: int | None = None,
 ) -> tuple[list[LoopSchedule], list[Note], list[Timeline]]:
     """The schedules of loops that take fewer cycles than in program order; notes on all, and timelines of the others.
 
@@ -188,6 +190,7 @@ def loop_schedules(
         domain: What holds outside of the launch.
         given: The placements that a saved schedule has; None if there is none.
         double: Whether computed tiles may have two versions.
+        in_flight: How many gemms the user wants in flight where a loop is one gemm.
 
     Raises:
         ProgramError: A given placement does not fit its loop.
@@ -208,12 +211,14 @@ def loop_schedules(
             # they wait for those before in any order: retention in chunks was 2 to 9 % slower on an H200 in another one
             found = "it stores results asynchronously"
         else:
-            scheduling = _Scheduling(loop, saved, launch, load_groups, capabilities, schedule, domain, double)
+            scheduling = _Scheduling(
+                loop, saved, launch, load_groups, capabilities, schedule, domain, double, in_flight
+            )
             found = scheduling.best()
             notes += scheduling.of_more_warpgroups()
         if saved is not None and isinstance(found, str):
             raise impossible_placement(loop, saved, found)
-        if not isinstance(found, str) and found.applies and (given is None or saved is not None):
+        if not isinstance(found, str) and found.applies and (given is None or saved or found.schedule.in_flight):
             schedules.append(found)
             notes += [] if found.speculative is None else [found.speculative.note]
             continue
@@ -321,6 +326,7 @@ class _Scheduling:
     schedule: Schedule
     domain: Domain
     double: bool
+    in_flight: int | None
 
     def best(self) -> LoopSchedule | str:
         """The schedule, `saved` if there is one; why the loop runs in program order where it has none.
@@ -404,23 +410,25 @@ class _Scheduling:
         # iterations without masks count, which `split_masked_loops` makes of most: gemms do the clears left in them
         unmasked = without_masks(ready, self.domain, UniformScalars(self.launch).is_uniform)
 
+        rates = rates_of(self.capabilities.context.target.machine)
         retry = None if speculative is None else speculative.retry
         divided = {stmt.c.buffer.storage for stmt in runs if isinstance(stmt, Gemm) and divides_columns(stmt)}
 
         def work(stmt: Stmt) -> Work:
             if isinstance(stmt, Gemm) and stmt in runs:
-                return gemm_work(stmt)
+                return gemm_work(stmt, rates)
             if stmt is retry and retry.else_body is not None:
-                return thread_work(retry.else_body)  # the other branch is rare
+                return thread_work(retry.else_body, rates)  # the other branch is rare
             left = unmasked(stmt)
             if left is None or left is not stmt and isinstance(left, Fill):
                 return Work(0)
             exchanges = isinstance(left, Reduce) and left.src.buffer.storage in divided
-            cost = thread_work(left if left is stmt else without_unused_bindings(left))  # such as that of the mask
+            # such as that of the mask
+            cost = thread_work(left if left is stmt else without_unused_bindings(left), rates)
             return with_exchange(cost) if exchanges else cost
 
         consumers = threads // WARPGROUP_THREADS
-        values = _values(body, self.launch, self.loop, consumers, retry)
+        values = loop_values(body, self.launch, self.loop, consumers, retry)
         registers, one_stage = (
             registers_for_tiles(consumers, reordered_accesses=threads_access_memory(body), stages=stages)
             for stages in (MAX_STAGES, 1)
@@ -430,9 +438,12 @@ class _Scheduling:
 
         names = partition_names(self.schedule)
         loads = producer_loads(body, inside, self.schedule, self.capabilities.context.target.machine)
+        of_gemm = gemm_graph(
+            self.loop, self.launch, self.load_groups, self.capabilities, self.schedule, self.in_flight
+        )
 
         def found(computed: frozenset[Buffer]) -> LoopSchedule:
-            graph = loop_graph(body, work, dict.fromkeys(computed, VERSIONS), _waits)
+            graph = of_gemm or loop_graph(body, work, dict.fromkeys(computed, VERSIONS), _waits)
             graph = dataclasses.replace(
                 graph, values=values, registers=registers, one_stage_registers=more, together=together
             )
@@ -485,20 +496,3 @@ def _violation(body: LoopBody, graph: LoopGraph, placement: Placement) -> str:
     nearest = nearest_legal(placement, edges)
     nearest = nearest if nearest.last < MAX_STAGES else in_sequence((0,) * count, range(count))
     return f"{later} would run before {earlier} {when}, on which it depends; {nearest} is the nearest that keeps it"
-
-
-def _values(body: LoopBody, launch: Launch, loop: For, consumers: int, retry: Stmt | None) -> tuple[Value, ...]:
-    """The register values of a loop's body, as fragments of `consumers` warpgroups.
-
-    What a branch alone touches that takes a step again has the registers of the probabilities, which have no value yet.
-    """
-    outside = accessed_outside(loop, launch)
-    values = []
-    for storage, touching in body.storages.items():
-        if storage.scope is Scope.FRAGMENT:
-            touches = tuple(dict.fromkeys(number for number, _, _ in touching))
-            if [body.statements[number] for number in touches] == [retry] and storage not in outside:
-                continue
-            carried = storage in outside or storage not in overwritten(body.statements[touches[0]])
-            values.append(Value(tile_registers(storage, consumers), touches, carried))
-    return tuple(values)

@@ -6,15 +6,19 @@ Takes a launch and numbers of warpgroups; gives registers of a thread. All are e
 from __future__ import annotations
 
 from tilelang.analysis.register_pressure import peak_registers
+from tilelang.analysis.whole_stores import overwritten
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Call
 from tilelang.ir.memoize import memoized
-from tilelang.ir.stmt import Launch, ParallelLoop, Stmt
+from tilelang.ir.stmt import For, Launch, ParallelLoop, Stmt
 from tilelang.ir.visit import expressions, loads_of, walk, walk_expr
 from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.ops.gemm import Gemm
 from tilelang.performance.registers import registers_for_blocks
+from tilelang.schedule.computed_tiles import accessed_outside
 from tilelang.schedule.consumer_loops import converted_operand
+from tilelang.schedule.loop_body import LoopBody
+from tilelang.schedule.loop_graph import Value
 from tilelang.targets.machine import Machine
 from tilelang.targets.nvidia.machines import MAX_REGISTERS, WARP_SIZE
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
@@ -26,6 +30,10 @@ _LOADING_REGISTERS = 40
 # Where a parallel loop computes special functions of several tiles: of silu(gate) * up, ptxas 13.0 spilled 6 of 168
 # registers beside 128 of both accumulators with fast mathematics, and none of 240
 _COMBINING_REGISTERS = 8
+# Where warpgroups in ping-pong compute in their epilogue, beside the number of the tile and its stages: of a residual
+# beside 128 of the accumulator, ptxas 13.0 spilled 4 of 168 registers, and none of 240; beside 192 it spilled 4 of 240.
+# With a bias and GELU beside 192 it spilled 46, and a gemm of 4096^3 took 1.65 times as long on an H200 as without.
+_ALTERNATING_REGISTERS = 16
 # In program order, where ptxas may still move values, and in any other where threads compute in registers alone: ptxas
 # 13.0 spilled none of attention forward with 136 of 160 for tiles
 _MIN_OTHER_REGISTERS = 24
@@ -53,6 +61,25 @@ _REGISTERS_WITH_COUNTERS = {**_REGISTERS, (1, 2): (232, 40), (2, 1): (216, 40), 
 def tile_registers(tile: Buffer, consumers: int) -> int:
     """Registers for a fragment that `consumers` warpgroups share, or for some elements of a vector of rows."""
     return _ROWS_PER_THREAD if tile.rank == 1 else -(-(tile.bytes or 0) // (4 * consumers * WARPGROUP_THREADS))
+
+
+def loop_values(
+    body: LoopBody, launch: Launch, loop: For, consumers: int, retry: Stmt | None
+) -> tuple[Value, ...]:
+    """The register values of a loop's body, as fragments of `consumers` warpgroups.
+
+    What a branch alone touches that takes a step again has the registers of the probabilities, which have no value yet.
+    """
+    outside = accessed_outside(loop, launch)
+    values = []
+    for storage, touching in body.storages.items():
+        if storage.scope is Scope.FRAGMENT:
+            touches = tuple(dict.fromkeys(number for number, _, _ in touching))
+            if [body.statements[number] for number in touches] == [retry] and storage not in outside:
+                continue
+            carried = storage in outside or storage not in overwritten(body.statements[touches[0]])
+            values.append(Value(tile_registers(storage, consumers), touches, carried))
+    return tuple(values)
 
 
 def live_tile_registers(launch: Launch, consumers: int) -> int:
@@ -97,7 +124,14 @@ def registers_of(consumers: int, blocks_per_sm: int) -> tuple[int, int]:
 
 
 def producer_and_registers(
-    launch: Launch, consumers: int, needed: int, machine: Machine, blocks_per_sm: int = 1, *, counts: bool
+    launch: Launch,
+    consumers: int,
+    needed: int,
+    machine: Machine,
+    blocks_per_sm: int = 1,
+    *,
+    counts: bool,
+    ping_pong: bool = False,
 ) -> tuple[int, tuple[int, int] | None]:
     """Threads of the producer, and registers per thread of consumers and producer if they differ from the launch's.
 
@@ -108,16 +142,30 @@ def producer_and_registers(
         machine: The machine.
         blocks_per_sm: Blocks at once on a multiprocessor.
         counts: Whether the producer counts fills at run time or recomputes scalars.
+        ping_pong: Whether consumers are in ping-pong.
     """
     least = WARP_SIZE + consumers * WARPGROUP_THREADS  # threads
     given = min(registers_for_blocks(blocks_per_sm, least, machine), MAX_REGISTERS)
-    needed += _OTHER_REGISTERS + (_LOADING_REGISTERS if _loads_global(launch) else 0)
-    needed += _COMBINING_REGISTERS if _combines_tiles(launch) else 0
+    needed += _other_registers(launch, ping_pong=ping_pong)
     needed += _INVARIANT_REGISTERS if blocks_per_sm > 1 else 0
     registers = (_REGISTERS_WITH_COUNTERS if counts else _REGISTERS)[blocks_per_sm, consumers]
     if needed <= given or registers[0] <= given or not launch.hints.move_registers:
         return WARP_SIZE, None
     return WARPGROUP_THREADS, registers
+
+
+def fits_ping_pong(launch: Launch) -> bool:
+    """Whether a thread has the registers for tiles that two warpgroups in ping-pong hold alone."""
+    needed = live_tile_registers(launch, 1) + _other_registers(launch, ping_pong=True)
+    return needed <= _REGISTERS[1, 2][0]
+
+
+def _other_registers(launch: Launch, *, ping_pong: bool) -> int:
+    """Registers beside those for tiles."""
+    needed = _OTHER_REGISTERS + (_LOADING_REGISTERS if _loads_global(launch) else 0)
+    needed += _COMBINING_REGISTERS if _combines_tiles(launch) else 0
+    computes = any(isinstance(stmt, ParallelLoop) for stmt in walk(launch.body))
+    return needed + (_ALTERNATING_REGISTERS if ping_pong and computes else 0)
 
 
 def _loads_global(launch: Launch) -> bool:

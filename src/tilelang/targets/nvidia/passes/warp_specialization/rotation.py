@@ -25,6 +25,7 @@ from tilelang.schedule.in_flight import InFlight, is_fenceable_fragment
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.modulo import ModuloSchedule
 from tilelang.schedule.software_pipeline import Rotation, SoftwarePipeline
+from tilelang.targets.machine import Rates
 from tilelang.targets.nvidia.isa.matrix_descriptor import STEP_BYTES
 from tilelang.targets.nvidia.passes.costs import gemm_work, thread_work
 
@@ -38,18 +39,19 @@ _MOST_WGMMAS_AHEAD = 8
 _MOST_THREAD_WORK_IN_ORDER = 1.25
 
 
-def with_rotation(pipeline: SoftwarePipeline, *, masks: bool) -> SoftwarePipeline:
+def with_rotation(pipeline: SoftwarePipeline, rates: Rates, *, masks: bool) -> SoftwarePipeline:
     """A pipelined loop with the parts of an iteration if it is to be rotated.
 
     Args:
         pipeline: The loop.
+        rates: Those of the machine.
         masks: Whether iterations that mask no element are to run without masks, in a loop of their own.
     """
     in_order = pipeline.order is not None
     if pipeline.schedule.stages == 1 or masks and not in_order or pipeline.speculation is not None:
         return pipeline  # the prologue of a rotated loop has no step of a softmax
     body, computed = pipeline.body, pipeline.computed
-    parts = rotation(body, pipeline.schedule, pipeline.asynchronous, computed, in_order=in_order)
+    parts = rotation(body, pipeline.schedule, pipeline.asynchronous, computed, rates, in_order=in_order)
     return dataclasses.replace(pipeline, rotation=parts)
 
 
@@ -58,6 +60,7 @@ def rotation(
     schedule: ModuloSchedule,
     asynchronous: Container[Stmt],
     computed: Container[Buffer],
+    rates: Rates,
     *,
     in_order: bool = False,
 ) -> Rotation | None:
@@ -72,6 +75,7 @@ def rotation(
         schedule: Its schedule in two stages.
         asynchronous: Its gemms that run asynchronously.
         computed: The tiles that its threads compute in two versions.
+        rates: Those of the machine.
         in_order: Whether warpgroups issue gemms one after another.
     """
     order, stage, statements = schedule.order, schedule.stage, body.statements
@@ -89,15 +93,18 @@ def rotation(
         written = (access.buffer.scope for access in accesses(statements[number]).writes)
         if pending and computes[number] or not {Scope.SHARED, Scope.GLOBAL}.isdisjoint(written):
             return None
-    if in_order and _threads_take_longer(body, asynchronous, alone):
+    if in_order and _threads_take_longer(body, asynchronous, alone, rates):
         return None
     return Rotation(ahead, behind, alone) if any(computes[number] for number in alone) else None
 
 
-def _threads_take_longer(body: LoopBody, asynchronous: Container[Stmt], alone: Sequence[int]) -> bool:
+def _threads_take_longer(
+    body: LoopBody, asynchronous: Container[Stmt], alone: Sequence[int], rates: Rates
+) -> bool:
     """Whether threads have clearly more to do than the tensor cores, in the statements of stage 0 behind its gemms."""
-    gemms = sum(gemm_work(s).cycles for s in body.statements if isinstance(s, Gemm) and s in asynchronous)
-    return sum(thread_work(body.statements[number]).cycles for number in alone) > _MOST_THREAD_WORK_IN_ORDER * gemms
+    gemms = [s for s in body.statements if isinstance(s, Gemm) and s in asynchronous]
+    of_threads = sum(thread_work(body.statements[number], rates).cycles for number in alone)
+    return of_threads > _MOST_THREAD_WORK_IN_ORDER * sum(gemm_work(gemm, rates).cycles for gemm in gemms)
 
 
 def _wgmmas(gemm: Gemm) -> int:

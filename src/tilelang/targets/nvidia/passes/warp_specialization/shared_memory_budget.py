@@ -102,7 +102,7 @@ def shared_memory_budget(
     most = _max_stages(pipelined, stage, overrides, persistent=persistent)
     if machine is not None and machine.rates is not None and overrides.stages is None:
         loops = dict.fromkeys(load_group.loop for load_group in pipelined if load_group.loop is not None)
-        shortest = min(map(iteration_cycles, loops))
+        shortest = min(iteration_cycles(loop, machine.rates) for loop in loops)
         enough = min(enough, max(least, stages_that_hide_loads(stage, shortest, machine.rates)))
         most = min(most, max(least, _streaming_stages(launch, pipelined, shortest, machine) or most))
 
