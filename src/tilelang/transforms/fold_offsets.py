@@ -4,7 +4,7 @@
  => (row * 64 + (k // 8 ^ row % 8) * 8 ^ s * 16) + g * 1024
 
 Where a variable numbers places along several dimensions, or chunks of more than a swizzle permutes, each of its bits
-has a constant for XOR and one to add:
+has a constant for XOR and one to add, as much as possible of the latter, which instructions add to an address:
 
     (row + v // 4 * 16) * 64 + (v % 4 ^ row % 8) * 8  =>  (row * 64 + row % 8 * 8 ^ v % 4 * 8) + v // 4 * 1024
 
@@ -42,18 +42,16 @@ class FoldedOffset:
         base: The indices with the variable of every unrolled loop at 0, even if it starts later.
         flips: XOR terms: loop variable, or some of its bits, to factor.
         steps: Additive terms, likewise.
-        overlaps: Whether terms of `flips` may have bits in common.
     """
 
     base: tuple[Expr, ...]
     flips: Mapping[Expr, int]
     steps: Mapping[Expr, int]
-    overlaps: bool = False
 
     @property
     def flip(self) -> Expr | None:
         """What is combined with the offset of the base by XOR."""
-        return _combined(self.flips, operator.xor if self.overlaps else operator.add)
+        return _combined(self.flips, operator.xor)
 
     @property
     def step(self) -> Expr | None:
@@ -76,12 +74,9 @@ class OffsetFolder:
 
     Args:
         launch: The launch, at whose top it starts.
-        by_bits: Whether each bit of a variable has a factor of its own, so that as much as possible is added: for
-            instructions that add a constant to an address. Otherwise a variable has one factor.
     """
 
-    def __init__(self, launch: Launch, *, by_bits: bool = False) -> None:
-        self._by_bits = by_bits
+    def __init__(self, launch: Launch) -> None:
         self._values: dict[Var, np.ndarray] = {}
         self._loops: dict[Var, int] = {}
         if launch.thread is not None:
@@ -139,13 +134,13 @@ class OffsetFolder:
         steps: dict[Expr, int] = {}
         for axis, var in enumerate(loops):
             line = values[tuple(slice(None) if a == axis else 0 for a in range(len(loops)))]
-            factors = _by_bits(var, line) if self._by_bits else _linear(var, line)
+            factors = _terms(var, line)
             if factors is None:
                 return None
             flips.update(factors[0])
             steps.update(factors[1])
         base = tuple(substitute(index, {var: const(0, var.dtype) for var in loops}) for index in indices)
-        folded = FoldedOffset(base, flips, steps, overlaps=self._by_bits)
+        folded = FoldedOffset(base, flips, steps)
         env = _iterations(loops)
         flipped, stepped = (
             np.asarray(0 if each is None else evaluate(each, env, exact=True)) for each in (folded.flip, folded.step)
@@ -180,23 +175,7 @@ def _iterations(loops: Mapping[Var, int]) -> dict[Var, np.ndarray]:
     }
 
 
-def _linear(var: Var, line: np.ndarray) -> tuple[_Terms, _Terms] | None:
-    """The term of a variable, for XOR or to be added; None if it has no constant factor.
-
-    Args:
-        var: The variable.
-        line: The offsets for each of its values. Shape: (extent, threads).
-    """
-    count = np.arange(len(line))[:, None]
-    for is_step, changes in ((True, line - line[0]), (False, line ^ line[0])):
-        factor = int(changes[1, 0]) if len(line) > 1 else 0
-        if (changes == factor * count).all():
-            terms: _Terms = {var: factor} if factor else {}
-            return ({}, terms) if is_step else (terms, {})
-    return None
-
-
-def _by_bits(var: Var, line: np.ndarray) -> tuple[_Terms, _Terms] | None:
+def _terms(var: Var, line: np.ndarray) -> tuple[_Terms, _Terms] | None:
     """The terms of the bits of a variable, for XOR and to be added; None if one has no constant factors."""
     changes = [_change(line[0], line[1 << bit]) for bit in range((len(line) - 1).bit_length())]
     known = [change for change in changes if change is not None]

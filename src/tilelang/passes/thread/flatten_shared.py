@@ -63,10 +63,10 @@ def _symbolic(coordinates: tuple[Expr, ...], shape: tuple[Expr, ...]) -> Expr:
 class _Flatten(Rewriter):
     """The rewriting of one launch."""
 
-    def __init__(self, launch: Launch, *, by_bits: bool) -> None:
+    def __init__(self, launch: Launch) -> None:
         self._plan = launch.plan
         self._layouts: Mapping[Buffer, Layout] = dict(launch.plan.shared_layouts)
-        self._folder = OffsetFolder(launch, by_bits=by_bits)
+        self._folder = OffsetFolder(launch)
         self.flat: dict[Buffer, Buffer] = {}
 
     def buffer(self, node: Buffer) -> Buffer:
@@ -151,9 +151,9 @@ def _printed_from_a_copy(node: Print, region: Region) -> Stmt:
     return Seq((Alloc(copy, loc=node.loc), body, shown), loc=node.loc)
 
 
-def flatten_launch(launch: Launch, *, by_bits: bool = False) -> Launch:
-    """The launch with flat shared buffers, in its body and its plan; see `OffsetFolder` for `by_bits`."""
-    flatten = _Flatten(launch, by_bits=by_bits)
+def flatten_launch(launch: Launch) -> Launch:
+    """The launch with flat shared buffers, in its body and its plan."""
+    flatten = _Flatten(launch)
     body = flatten.visit(launch.body) or Seq((), loc=launch.body.loc)
     if not flatten.flat:
         return launch
@@ -168,18 +168,13 @@ def flatten_launch(launch: Launch, *, by_bits: bool = False) -> Launch:
     return dataclasses.replace(launch, body=body, plan=plan)
 
 
-def flatten_shared(*, by_bits: bool) -> Pass:
-    """The pass that folds offsets as `OffsetFolder` does."""
-
-    def run(func: PrimFunc, _: PassContext) -> PrimFunc:
-        return with_launches(func, lambda launch: flatten_launch(launch, by_bits=by_bits))
-
-    return Pass(
-        "flatten_shared", run, Level.THREAD, Level.THREAD,
-        requires=(Property.SHARED_MEMORY_ALLOCATED, Property.LOGICAL_INDICES),
-        establishes=(Property.SHARED_MEMORY_FLAT,),
-        invalidates=(Property.LOGICAL_INDICES,),
-    )
+def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
+    return with_launches(func, flatten_launch)
 
 
-PASS = flatten_shared(by_bits=False)
+PASS = Pass(
+    "flatten_shared", _run, Level.THREAD, Level.THREAD,
+    requires=(Property.SHARED_MEMORY_ALLOCATED, Property.LOGICAL_INDICES),
+    establishes=(Property.SHARED_MEMORY_FLAT,),
+    invalidates=(Property.LOGICAL_INDICES,),
+)

@@ -6,8 +6,13 @@ from tilelang.lowering.lowering import Lowerings
 from tilelang.passes.base import Pass
 from tilelang.passes.properties import Property, build_pipeline
 from tilelang.passes.sequences import FRONT_END, GPU_SIMPLIFICATION
-from tilelang.passes.thread import allocate_shared_memory, hoist_scalar_loads, insert_barriers, predicate_bounds
-from tilelang.passes.thread.flatten_shared import flatten_shared
+from tilelang.passes.thread import (
+    allocate_shared_memory,
+    flatten_shared,
+    hoist_scalar_loads,
+    insert_barriers,
+    predicate_bounds,
+)
 from tilelang.passes.thread.insert_group_barriers import insert_group_barriers
 from tilelang.passes.thread.vectorize_accesses import vectorize_accesses
 from tilelang.passes.thread.vectorize_atomics import vectorize_atomics
@@ -75,7 +80,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         relax_barriers.PASS,
         split_sums.PASS,
         pair_products.PASS,
-        flatten_shared(by_bits=True),
+        flatten_shared.PASS,
         *GPU_SIMPLIFICATION,
         # there are no persistent loops and no specialized waves
         assumes=(Property.PERSISTENT_LOOPS_INSERTED, Property.WARPS_SPECIALIZED),
