@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from tilelang.analysis.selects import better_both
 from tilelang.analysis.strides import distance
 from tilelang.codegen.base_and_offset import Offset, split_address
 from tilelang.codegen.c_index import (
@@ -38,11 +39,9 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Reinterpret, Select, Unary, Var, const, int_const
 from tilelang.ir.scalar import COMPARISONS, LOGICAL, BinaryOp, UnaryOp, convert
 from tilelang.ir.vector import extracted_lane, packed_lanes
-from tilelang.ir.visit import walk_expr
 from tilelang.isa.intrinsic import Intrinsic
 
 UINT32 = SCALARS["uint32"]
-_REGISTERS = (Scope.LOCAL, Scope.VAR)
 _EXACT = frozenset({BinaryOp.MIN, BinaryOp.MAX, BinaryOp.FMIN, BinaryOp.FMAX})  # the result is one of the operands
 _MODULAR = frozenset({BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL})
 
@@ -446,11 +445,3 @@ def float_literal(value: float, dialect: Dialect, dtype: DType = FLOAT32) -> Tex
 def _shortest_float32(value: float) -> str:
     text = str(np.float32(value))
     return text if "." in text or "e" in text else text + ".0"
-
-
-def better_both(a: Expr, b: Expr) -> bool:
-    """Whether both values of a select should be evaluated: they access registers only, and one is expensive."""
-    nodes = [node for arm in (a, b) for node in walk_expr(arm)]
-    if any(isinstance(node, Load) and node.buffer.scope not in _REGISTERS for node in nodes):
-        return False
-    return any(isinstance(n, Call) or isinstance(n, Binary | Cast) and n.dtype.is_float for n in nodes)

@@ -100,12 +100,11 @@ class EffectCompiler:
             return lambda w: None  # shared memory is there from the beginning
         if stmt.init is None:
             return lambda w: w.allocate(slot, owner)
-        init = self._lanes.data(stmt.init)
+        store = self._store(Store(buffer, (), stmt.init, loc=stmt.loc))
 
         def allocate(w: SimWarp) -> None:
-            value = init(w)
             w.allocate(slot, owner)
-            w.cell(slot).write(w, 0, value, buffer.dtype.lanes)
+            store(w)
 
         return allocate
 

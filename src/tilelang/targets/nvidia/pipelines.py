@@ -12,6 +12,7 @@ from tilelang.passes.thread import (
     hoist_scalar_loads,
     insert_barriers,
     predicate_bounds,
+    speculate_loads,
 )
 from tilelang.passes.thread.insert_group_barriers import insert_group_barriers
 from tilelang.passes.thread.vectorize_accesses import vectorize_accesses
@@ -94,6 +95,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         widen_packed_loads.PASS,
         predicate_bounds.predicate_bounds(splitting=False),
         hoist_scalar_loads.PASS,
+        speculate_loads.PASS,
         allocate_shared_memory.PASS,
         insert_barriers.PASS,
         insert_group_barriers(NamedBarriers),
