@@ -55,8 +55,9 @@ def operands(name: str) -> list[Operand] | None:
             return [Mask(), _dtype(rest)]
         case ["dp4a", a, b]:
             return [as_dtype(a), as_dtype(b), UINT32 if a == b == "uint32" else INT32]
-        case ["cp", "async", _]:
-            return [Address(SCALARS["float16"], "shared"), Address(SCALARS["float16"]), BOOL]
+        case ["cp", "async", _, *predicate]:
+            memory = [Address(SCALARS["float16"], "shared"), Address(SCALARS["float16"])]
+            return [*memory, BOOL, *(BOOL for _ in predicate)]
         case ["load", *rest]:
             return [Address(lane_dtype(_dtype(rest))), BOOL]
         case ["store", *rest]:

@@ -25,6 +25,20 @@ def test_copies_land_at_the_wait_with_zeros_where_nothing_is_kept(size):
     assert expected.ravel().tolist() == warp.values(target).tolist()
 
 
+@pytest.mark.parametrize("size", [4, 8, 16])
+def test_lanes_without_the_predicate_write_nothing(size):
+    warp, count = WarpAlone(), size // 2
+    source = warp.buffer("float16", np.arange(32 * count) + 1)
+    target = warp.buffer("float16", np.full(32 * count, -1), Scope.SHARED)
+    copy = cp_async(size, predicated=True)
+    run(copy, warp, target + LANES * count, source + LANES * count, LANES != 3, LANES > 1)
+    run(CP_ASYNC_COMMIT, warp)
+    run(CP_ASYNC_WAIT, warp, 0)
+    expected = np.arange(32 * count).reshape(32, count) + 1
+    expected[:2], expected[3] = -1, 0
+    assert expected.ravel().tolist() == warp.values(target).tolist()
+
+
 def test_bytes_move_between_buffers_of_other_dtypes():
     warp = WarpAlone(LANES < 1)
     source, target = warp.buffer("uint8", np.arange(16)), warp.buffer("uint32", np.zeros(4), Scope.SHARED)

@@ -1,6 +1,6 @@
 """Asynchronous copies from global to shared memory that pass no registers, in groups that one waits for.
 
-Gives `cp_async(bytes)`, `ASYNC_COPIES`, `CP_ASYNC_COMMIT` and `CP_ASYNC_WAIT`. Invariant: what was copied is there only
+Gives `cp_async(size)`, `ASYNC_COPIES`, `CP_ASYNC_COMMIT` and `CP_ASYNC_WAIT`. Invariant: what was copied is there only
 after a wait for its group, and for other threads only after a barrier that follows their waits.
 
 Source: PTX ISA, "Data Movement and Conversion Instructions: cp.async", "cp.async.commit_group", "cp.async.wait_group".
@@ -31,7 +31,7 @@ _SOURCE = "PTX ISA, 'Data Movement and Conversion Instructions: {}'"
 
 
 @cache
-def cp_async(size: int) -> Instruction:
+def cp_async(size: int, *, predicated: bool = False) -> Instruction:
     """The copy of 4, 8 or 16 bytes by each lane.
 
     It is called with the address in shared memory, the address in global memory and whether to read there; if not,
@@ -39,26 +39,17 @@ def cp_async(size: int) -> Instruction:
 
     Args:
         size: In bytes.
+        predicated: Whether it has a further operand: whether the lane copies at all.
 
     Raises:
         NoLowering: The machine has no copy of that size.
     """
     if size not in SIZES:
         raise NoLowering(f"cp.async: copies 4, 8 or 16 bytes, not {size}", hint="copy through registers")
-    cache_operator = "cg" if size == 16 else "ca"  # .cg exists for 16 bytes only
-    name = f"tl_cp_async_{size}"
-    text = f"""\
-// Copies {size} bytes asynchronously; writes zeros where `keep` is false.
-__device__ __forceinline__ void {name}(void* shared, const void* global, bool keep) {{
-    asm volatile("cp.async.{cache_operator}.shared.global.L2::128B [%0], [%1], {size}, %2;"
-                 :
-                 : {shared_operand("shared")}, "l"(global), "r"(keep ? {size} : 0)
-                 : "memory");
-}}
-"""
+    name = f"tl_cp_async_{size}_if" if predicated else f"tl_cp_async_{size}"
 
-    def simulate(warp: Warp, dst: Pointer, src: Pointer, keep: Any) -> None:
-        active = warp.active.copy()
+    def simulate(warp: Warp, dst: Pointer, src: Pointer, keep: Any, executes: Any = True) -> None:
+        active = warp.active & spread(warp, executes).astype(bool)
         kept = active & spread(warp, keep).astype(bool)
         dtype = src.buffer.dtype.numpy
         count = size // dtype.itemsize
@@ -72,10 +63,11 @@ __device__ __forceinline__ void {name}(void* shared, const void* global, bool ke
 
         warp.defer(CP_ASYNC, complete)
 
+    operands = "{0}, {1}, {2}, {3}" if predicated else "{0}, {1}, {2}"
     return Instruction(
         name.removeprefix("tl_"),
-        {"cuda": f"{name}({{0}}, {{1}}, {{2}})"},
-        {"cuda": Helper(name, text)},
+        {"cuda": f"{name}({operands})"},
+        {"cuda": Helper(name, _predicated_text(name, size) if predicated else _text(name, size))},
         simulate,
         async_unit=CP_ASYNC,
         needs=Feature.CP_ASYNC,
@@ -83,6 +75,39 @@ __device__ __forceinline__ void {name}(void* shared, const void* global, bool ke
         instead=_INSTEAD,
         source=_SOURCE.format("cp.async"),
     )
+
+
+def _ptx(size: int) -> str:
+    cache_operator = "cg" if size == 16 else "ca"  # .cg exists for 16 bytes only
+    return f"cp.async.{cache_operator}.shared.global.L2::128B [%0], [%1], {size}, %2;"
+
+
+def _text(name: str, size: int) -> str:
+    return f"""\
+// Copies {size} bytes asynchronously; writes zeros where `keep` is false.
+__device__ __forceinline__ void {name}(void* shared, const void* global, bool keep) {{
+    asm volatile("{_ptx(size)}"
+                 :
+                 : {shared_operand("shared")}, "l"(global), "r"(keep ? {size} : 0)
+                 : "memory");
+}}
+"""
+
+
+def _predicated_text(name: str, size: int) -> str:
+    return f"""\
+// Copies {size} bytes asynchronously where `executes` is true; writes zeros where `keep` is false.
+__device__ __forceinline__ void {name}(void* shared, const void* global, bool keep, bool executes) {{
+    asm volatile("{{\\n"
+                 ".reg .pred p;\\n"
+                 "setp.ne.b32 p, %3, 0;\\n"
+                 "@p {_ptx(size)}\\n"
+                 "}}"
+                 :
+                 : {shared_operand("shared")}, "l"(global), "r"(keep ? {size} : 0), "r"((int)executes)
+                 : "memory");
+}}
+"""
 
 
 ASYNC_COPIES: Mapping[int, Instruction] = MappingProxyType({size: cp_async(size) for size in SIZES})
@@ -148,4 +173,5 @@ FUNCTIONS = (
 
 def instructions() -> Iterator[Instruction]:
     """Those of this file, one of each form."""
-    yield from (*(cp_async(size) for size in SIZES), CP_ASYNC_COMMIT, CP_ASYNC_WAIT)
+    copies = (cp_async(size, predicated=predicated) for predicated in (False, True) for size in SIZES)
+    yield from (*copies, CP_ASYNC_COMMIT, CP_ASYNC_WAIT)
