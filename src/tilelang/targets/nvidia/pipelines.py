@@ -38,6 +38,7 @@ from tilelang.targets.nvidia.isa.cp_async import ASYNC_COPIES
 from tilelang.targets.nvidia.lowerings.matrix_stores import by_matrix_stores
 from tilelang.targets.nvidia.named_barriers import NamedBarriers
 from tilelang.targets.nvidia.passes import (
+    bound_registers,
     check_registers,
     choose_cache_policy,
     cluster_split_k,
@@ -108,6 +109,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         make_warp_uniform.PASS,
         strength_reduce_remainders.PASS,
         overlap_launches.PASS,
+        bound_registers.PASS,
     )
     return build_pipeline(
         resolve_warp_size.PASS,
