@@ -14,18 +14,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator
 
-from tilelang.dtypes import INT32
 from tilelang.errors import Note
-from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import const, int_const
-from tilelang.ir.sequences import flat_statements
-from tilelang.ir.stmt import Alloc, For, Launch, Seq, Stmt
-from tilelang.ir.visit import Rewriter, walk, written_buffers
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.stmt import Launch
 from tilelang.lowering.regions import whole
-from tilelang.ops.copy import Copy
-from tilelang.ops.describe import matrix_axes
 from tilelang.ops.gemm import Gemm
-from tilelang.schedule.load_groups import is_pipelined
+from tilelang.schedule.hold_operands import HoldOperands, along_k, depth_of
 from tilelang.targets.nvidia.isa.wgmma import ROWS, WARPGROUP
 from tilelang.targets.nvidia.lowerings.gemm_wgmma import WgmmaPlan
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities
@@ -40,49 +34,21 @@ def with_held_operands(
     """The launch, which comes from `flatten_sequences`, with columns of operands in registers; and notes on these."""
     registers = registers_for_tiles(consumers) - live_tile_registers(launch, consumers)
     planned = capabilities.with_plans(launch, gemms, consumers * WARPGROUP_THREADS)
-    hold = _Hold(registers)
+    hold = HoldOperands(_Columns(registers), _divided)
     body = hold.visit(planned.body)
     return (dataclasses.replace(launch, body=body), hold.notes) if hold.notes and body is not None else (launch, [])
 
 
-class _Hold(Rewriter):
+
+class _Columns:
+    """How many columns of an operand to hold; each answer takes the registers for them."""
+
     def __init__(self, registers: int) -> None:
         self._registers = registers
-        self.notes: list[Note] = []
 
-    def stmt(self, node: Stmt) -> Stmt | None:
-        if not isinstance(node, Seq):
-            return self.rebuild_stmt(node)
-        body: list[Stmt] = []
-        for child in node.body:
-            if isinstance(child, For) and is_pipelined(child):
-                body += self._with_held(child)
-            elif (rewritten := self.visit(child)) is not None:
-                body.append(rewritten)
-        return dataclasses.replace(node, body=tuple(body))
-
-    def _with_held(self, loop: For) -> list[Stmt]:
-        """A loop after the copies to the fragments that it reads."""
-        copies: list[Stmt] = []
-        body: list[Stmt] = []
-        written = {buffer.storage for stmt in walk(loop.body) for buffer in written_buffers(stmt)}
-        for stmt in flat_statements(loop.body):
-            columns = self._columns(stmt) if isinstance(stmt, Gemm) and stmt.a.buffer.storage not in written else 0
-            if isinstance(stmt, Gemm) and columns:
-                name, depth = stmt.a.buffer.name, _depth(stmt)
-                self.notes.append(Note(f"{columns} of {depth} columns of '{name}' stay in registers", stmt.loc))
-                rows = stmt.a.extent[matrix_axes(stmt.a)[0]]
-                held = Buffer(f"{name}_held", (rows, const(columns, INT32)), stmt.a.dtype, Scope.FRAGMENT, loc=stmt.loc)
-                last = _along_k(stmt, 0, depth - columns)
-                copies += [Alloc(held, loc=stmt.loc), Copy(last, whole(held), loc=stmt.loc)]
-                body += _divided(stmt, held, columns)
-            else:
-                body.append(stmt)
-        return [*copies, dataclasses.replace(loop, body=Seq(tuple(body), loc=loop.body.loc)) if copies else loop]
-
-    def _columns(self, gemm: Gemm) -> int:
+    def __call__(self, gemm: Gemm) -> int:
         """How many columns of A fit into the registers that are left, which they take; 0 if they should not."""
-        plan, depth, bits = gemm.plan, _depth(gemm), gemm.a.dtype.bits
+        plan, depth, bits = gemm.plan, depth_of(gemm), gemm.a.dtype.bits
         if not isinstance(plan, WgmmaPlan) or plan.a is None or plan.atom.n >= ROWS or gemm.transpose_a:
             return 0
         bits_of_column = plan.groups.row_atoms * ROWS * bits // WARPGROUP  # of each thread
@@ -94,22 +60,9 @@ class _Hold(Rewriter):
 
 def _divided(gemm: Gemm, held: Buffer, columns: int) -> Iterator[Gemm]:
     """The gemm of the columns in shared memory, if there are any, and that of those in registers."""
-    rest = _depth(gemm) - columns
+    rest = depth_of(gemm) - columns
     if rest:
-        yield dataclasses.replace(gemm, a=_along_k(gemm, 0, 0, rest), b=_along_k(gemm, 1, 0, rest), plan=None)
+        yield dataclasses.replace(gemm, a=along_k(gemm, 0, 0, rest), b=along_k(gemm, 1, 0, rest), plan=None)
     clear = None if rest else gemm.clear_accum
-    yield dataclasses.replace(gemm, a=whole(held), b=_along_k(gemm, 1, rest), clear_accum=clear, plan=None)
+    yield dataclasses.replace(gemm, a=whole(held), b=along_k(gemm, 1, rest), clear_accum=clear, plan=None)
 
-
-def _depth(gemm: Gemm) -> int:
-    return int_const(gemm.sizes[2]) or 0
-
-
-def _along_k(gemm: Gemm, side: int, first: int, count: int | None = None) -> Region:
-    """A part of operand A (0) or B (1) along K; up to its end without a count."""
-    region = (gemm.a, gemm.b)[side]
-    axis = matrix_axes(region)[1 if side == 0 or gemm.transpose_b else 0]
-    start, extent = list(region.start), list(region.extent)
-    start[axis] = start[axis] + first
-    extent[axis] = const(_depth(gemm) - first if count is None else count, INT32)
-    return dataclasses.replace(region, start=tuple(start), extent=tuple(extent))
