@@ -49,6 +49,7 @@ class HoldOperands(Rewriter):
         self.notes: list[Note] = []
 
     def stmt(self, node: Stmt) -> Stmt | None:
+        """A sequence with copies before its pipelined loops; other statements with their parts rewritten."""
         if not isinstance(node, Seq):
             return self.rebuild_stmt(node)
         body: list[Stmt] = []

@@ -1,10 +1,11 @@
-"""States how many blocks a multiprocessor has shared memory for, where registers do not limit them.
+"""States how many blocks a multiprocessor holds at once, where fewer registers would not let it hold more.
 
 Takes a thread-level function with its shared memory; gives one in which `min_blocks_per_sm` of a launch is the number
-of blocks that there is shared memory for, if each of their threads may have all registers that instructions can name.
-Without it ptxas assumes that fewer registers let more blocks run, and loads operands right before the instructions that
-take them: attention by mma.sync with tiles of 128 x 128 took 4.12 ms on an H200, and 3.30 ms with it and predicates of
-copies. Invariant: a multiprocessor holds as many blocks as without.
+of blocks that there is shared memory for, and that have registers for their arrays, if each of their threads may have
+all registers that instructions can name. Without it ptxas assumes that fewer registers let more blocks run, and loads
+operands right before the instructions that take them: attention by mma.sync with tiles of 128 x 128 took 4.12 ms on an
+H200, and 3.30 ms with it and predicates of copies. Invariant: a multiprocessor holds as many blocks as without, where
+arrays take as many registers as the performance model expects.
 
 Source: CUDA C++ Programming Guide, "Launch Bounds".
 """
@@ -17,17 +18,20 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Launch
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
-from tilelang.performance.registers import registers_for_blocks
+from tilelang.performance.registers import blocks_for_registers, expected_registers, registers_for_blocks
 from tilelang.targets.machine import Machine
 from tilelang.targets.nvidia.machines import MAX_REGISTERS
+from tilelang.targets.nvidia.passes.costs import rates_of
 
 
 def bound_registers(launch: Launch, machine: Machine) -> Launch:
     """The launch with a bound, unless it has one or its warps are specialized."""
     if launch.hints.min_blocks_per_sm is not None or launch.plan.schedule is not None:
         return launch
-    blocks = machine.shared_per_multiprocessor // max(1, launch.plan.shared_bytes + machine.reserved_shared)
-    if not blocks or registers_for_blocks(blocks, launch.num_threads, machine) < MAX_REGISTERS:
+    threads, registers = launch.num_threads, expected_registers(launch, machine, rates_of(machine))
+    of_shared = machine.shared_per_multiprocessor // max(1, launch.plan.shared_bytes + machine.reserved_shared)
+    blocks = max(1, min(of_shared, blocks_for_registers(registers, threads, machine)))
+    if registers_for_blocks(blocks, threads, machine) < MAX_REGISTERS:
         return launch
     return dataclasses.replace(launch, hints=dataclasses.replace(launch.hints, min_blocks_per_sm=blocks))
 
