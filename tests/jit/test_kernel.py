@@ -295,7 +295,7 @@ def tiled(A: T.Tensor((512, 256), "float16"), B: T.Tensor((256, 512), "float16")
         ("sm_90a", "specialize_warps", ["# 32 threads together", "# 256 threads together", "alloc_shared((4, 128, 64)"]),
         ("sm_90a", "choose_lowerings", ["# copy.tma\n", "# gemm.wgmma: m64n128k16_f32_f16_f16 of 2 x 1 warpgroups\n", "# copy.tma_store\n"]),
         ("sm_80", "choose_lowerings", ["# copy.cp_async: 8 elements at a time\n", "# gemm.mma: m16n8k16_f32_f16_f16 of 2 x 2 warps\n"]),
-        ("sm_80", "plan_pipeline", ["T.Pipelined(4, num_stages=3, order=[0, 1, 2], stage=[0, 0, 2])"]),
+        ("sm_80", "plan_pipeline", ["T.Pipelined(4, num_stages=3, order=[3, 4, 1, 2, 0, 5], stage=[0, 0, 2, 2, 3, 3])"]),
         ("sm_80", "expand_pipeline", ['A_s = T.alloc_shared((3, 128, 64), "float16")  # 3 versions']),
         (
             "sm_90a",

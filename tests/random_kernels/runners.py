@@ -69,13 +69,14 @@ def on_device(**pass_configs: Any) -> Runner:
 def _compiled(func: PrimFunc, pass_configs: Mapping[str, Any], **keywords: Any) -> Any:
     """The kernel, without those of the random options that the program cannot have."""
     options = {f"tl.{name}": value for name, value in pass_configs.items()}
-    try:
-        return tilelang.compile(func, pass_configs=options, **keywords)
-    except (ProgramError, ResourceError) as error:
-        if not error.message.startswith("pass_configs: "):
-            raise
-    possible = {key: value for key, value in options.items() if key not in ("tl.consumers", "tl.stages")}
-    return tilelang.compile(func, pass_configs=possible, **keywords)
+    while True:
+        try:
+            return tilelang.compile(func, pass_configs=options, **keywords)
+        except (ProgramError, ResourceError) as error:
+            refused = {key for key in options if f"'{key}'" in f"{error.message} {error.hint}"}
+            if not error.message.startswith("pass_configs: ") or not refused:
+                raise
+            options = {key: value for key, value in options.items() if key not in refused}
 
 
 class _Bytes:

@@ -16,7 +16,7 @@ from tilelang.schedule.hold_operands import HoldOperands, along_k, depth_of
 from tilelang.schedule.load_groups import flatten_sequences
 
 
-def scores(*, refilled=False):
+def scores(*, refilled=False, moves=False):
     @T.prim_func
     def main(Q: T.Tensor((64, 128), "float16"), K: T.Tensor((192, 128), "float16"), O: T.Tensor((64, 64), "float32")):
         with T.Kernel(1, threads=128):
@@ -27,7 +27,11 @@ def scores(*, refilled=False):
             T.clear(S)
             for k in T.Pipelined(3, num_stages=2):
                 T.copy(K[k * 64, 0], K_s)
-                T.gemm(Q_s, K_s, S, transpose_B=True)
+                if moves:
+                    first = T.min(k, 0)
+                    T.gemm(Q_s[first : first + 64, :], K_s, S, transpose_B=True)
+                else:
+                    T.gemm(Q_s, K_s, S, transpose_B=True)
                 if refilled:
                     T.clear(Q_s)
             T.copy(S, O)
@@ -64,3 +68,7 @@ def test_what_the_loop_writes_stays_in_shared_memory():
     launch = scores(refilled=True)
     assert [] == held(launch, 32)[1]
     assert [] == held(scores(), 0)[1]
+
+
+def test_what_the_loop_moves_along_stays_in_shared_memory():
+    assert [] == held(scores(moves=True), 32)[1]

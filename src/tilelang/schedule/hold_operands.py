@@ -4,8 +4,8 @@
     for k in T.Pipelined(n):                   =>    for k in T.Pipelined(n):
         T.gemm(Q_s, K_s, S, transpose_B=True)            T.gemm(Q_held, K_s, S, transpose_B=True)
 
-Takes statements with pipelined loops, and what a target holds of operand A of a gemm. Invariant: the loop does not
-write A, and the program computes the same but for the order of additions, which stays that of K.
+Takes statements with pipelined loops, and what a target holds of operand A of a gemm. Invariant: the loop neither
+writes A nor moves along it, and the program computes the same but for the order of additions, which stays that of K.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import const, int_const
 from tilelang.ir.sequences import flat_statements, with_statements
-from tilelang.ir.stmt import Alloc, For, Seq, Stmt
-from tilelang.ir.visit import Rewriter, walk, written_buffers
+from tilelang.ir.stmt import Alloc, Bind, For, Seq, Stmt
+from tilelang.ir.visit import Rewriter, loads_of, variables_of, walk, written_buffers
 from tilelang.lowering.regions import whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.describe import matrix_axes
@@ -64,9 +64,8 @@ class HoldOperands(Rewriter):
         """A loop after the copies to the fragments that it reads."""
         copies: list[Stmt] = []
         body: list[Stmt] = []
-        written = {buffer.storage for stmt in walk(loop.body) for buffer in written_buffers(stmt)}
         for stmt in flat_statements(loop.body):
-            columns = self._columns(stmt) if isinstance(stmt, Gemm) and stmt.a.buffer.storage not in written else 0
+            columns = self._columns(stmt) if isinstance(stmt, Gemm) and _is_invariant(stmt.a, loop) else 0
             if isinstance(stmt, Gemm) and columns:
                 name, depth = stmt.a.buffer.name, depth_of(stmt)
                 self.notes.append(Note(f"{columns} of {depth} columns of '{name}' stay in registers", stmt.loc))
@@ -78,6 +77,15 @@ class HoldOperands(Rewriter):
             else:
                 body.append(stmt)
         return [*copies, dataclasses.replace(loop, body=Seq(tuple(body), loc=loop.body.loc)) if copies else loop]
+
+
+def _is_invariant(region: Region, loop: For) -> bool:
+    """Whether a region is the same elements with the same values in all iterations of a loop."""
+    inside = list(walk(loop.body))
+    written = {buffer.storage for stmt in inside for buffer in written_buffers(stmt)}
+    changing = {loop.var, *(stmt.var for stmt in inside if isinstance(stmt, For | Bind))}
+    read = {region.buffer.storage, *(load.buffer.storage for index in region.start for load in loads_of(index))}
+    return written.isdisjoint(read) and not any(changing & variables_of(index) for index in region.start)
 
 
 def depth_of(gemm: Gemm) -> int:

@@ -4,6 +4,7 @@ import pytest
 from programs import index_var
 
 from tilelang.dtypes import BOOL, INT32, as_dtype
+from tilelang.ir.assumption import Assume, assume
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Binary, Const, Load, as_expr, const
 from tilelang.ir.scalar import BinaryOp
@@ -42,6 +43,11 @@ def test_all_copies_of_a_branch_have_its_condition():
     assert not any(isinstance(stmt, If) for stmt in made)
     assert [cp_async(16, predicated=True)] * 2 == [call.routine for call in calls]
     assert all(call.args[3] is EXISTS for call in calls)
+
+
+def test_what_is_assumed_in_the_branch_is_not_assumed_outside():
+    made = list(walk(after(If(EXISTS, Seq((assume(K < 5, copy().loc), copy())))).body))
+    assert not any(isinstance(stmt, If | Assume) for stmt in made)
 
 
 def test_branches_in_branches_become_one_predicate():

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from tilelang.ir.assumption import Assume
 from tilelang.ir.callee import Routine
 from tilelang.ir.expr import Expr, conjunction
 from tilelang.ir.func import Level, PrimFunc
@@ -54,6 +55,8 @@ def _only_copies(body: Stmt) -> bool:
         return False
     if isinstance(body, CallStmt):
         return _predicated(body.routine) is not None
+    if isinstance(body, Assume):
+        return True
     is_straight = isinstance(body, Seq) or isinstance(body, For) and body.kind is ForKind.UNROLLED
     return is_straight and all(map(_only_copies, sub_statements(body)))
 
@@ -68,6 +71,8 @@ class _Predicate(Rewriter):
         self._condition = condition
 
     def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, Assume):  # it holds in the branch alone
+            return None
         if not isinstance(node, CallStmt):
             return self.rebuild_stmt(node)
         target, source, keep, *inner = node.args
