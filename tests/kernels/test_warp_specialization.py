@@ -144,7 +144,7 @@ def guarded_loop():
 
 
 @pytest.mark.slow(every=4)
-@pytest.mark.parametrize("pass_configs", [{"persistent": True}, {"persistent": True, "ping_pong": True}, {"ping_pong": True}])
+@pytest.mark.parametrize("pass_configs", [{"persistent": True}, {"persistent": True, "stages": 2}, {"persistent": False}])
 def test_loops_that_some_tiles_leave_out(pass_configs):
     made = lowered(guarded_loop(), **pass_configs)
     rng = np.random.default_rng(0)
