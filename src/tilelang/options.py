@@ -10,14 +10,11 @@ import enum
 import os
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilelang.errors import OptionError, nearest
 from tilelang.records import record
 from tilelang.saved_schedule import BOOLEAN, KINDS, Kind, ScheduleOverrides, integer, read_schedules
-
-if TYPE_CHECKING:
-    pass
 
 
 class PassConfigKey(str, enum.Enum):
