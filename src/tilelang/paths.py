@@ -145,7 +145,6 @@ PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "tilelang.cache": {"tilelang.jit.compile": "cached=compile"},
         "tilelang.engine": {
             "tilelang.codegen.postprocess": _POSTPROCESSING,
-            "tilelang.environment": "disable_cache enable_cache is_cache_enabled set_log_level",
             "tilelang.jit.compile": "lower",
             "tilelang.runtime.kernel_param": "KernelParam",
         },
