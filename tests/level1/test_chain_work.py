@@ -1,6 +1,7 @@
 """Tests for tilelang.level1.chain_work."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import level1_programs as graphs
 import numpy as np
@@ -62,8 +63,8 @@ def test_the_last_step_has_a_mask_where_tiles_do_not_divide_the_axis() -> None:
 def test_masks_by_data_are_computed_in_all_steps() -> None:
     arrays = [np.zeros(shape, np.float16) for shape in ((256, 64), (512, 64), (512, 64))]
 
-    def masked(q: object, k: object, v: object, keep: object) -> object:
-        scores = tnp.where(keep, tnp.matmul(q, k.T, dtype="float32"), -tnp.inf)  # type: ignore[attr-defined]
+    def masked(q: Any, k: Any, v: Any, keep: Any) -> Any:
+        scores = tnp.where(keep, tnp.matmul(q, k.T, dtype="float32"), -tnp.inf)
         return tnp.softmax(scores) @ v
 
     kernel = kernel_of(trace(masked, *arrays, np.zeros((256, 512), np.bool_)))
@@ -80,8 +81,8 @@ def test_three_warp_groups_take_less_time_for_each_row_and_few_steps_relatively_
 
 def test_steps_look_for_the_largest_score_where_it_is_computed_from_products() -> None:
     def attention(capped: bool) -> Graph:
-        def made(q: object, k: object, v: object) -> object:
-            scores = tnp.matmul(q, k.T, dtype="float32")  # type: ignore[attr-defined]
+        def made(q: Any, k: Any, v: Any) -> Any:
+            scores = tnp.matmul(q, k.T, dtype="float32")
             return tnp.softmax(scores + 1.0 if capped else scores) @ v
 
         return trace(made, *(np.zeros((4096, 128), np.float16) for _ in range(3)))
