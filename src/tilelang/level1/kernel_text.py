@@ -218,13 +218,12 @@ class _KernelText(ReductionText):
         From there it is copied as a whole, by what a machine has for that.
         """
         body = output.body
-        others = [each.body for each in self._kernel.outputs if each is not output]
+        others = {load.buffer for each in self._kernel.outputs if each is not output for load in loads_of(each.body)}
         for reduction in self._kernel.reads(body):
             tile = self._result_tiles[reduction.array]
             value = body.a if isinstance(body, Cast) and body.a.dtype == tile.dtype else body
-            is_free = not any(load.buffer is reduction.array for other in others for load in loads_of(other))
             fits = value.dtype == tile.dtype and same_axes(self._values.dims(reduction.axes), dims)
-            if fits and is_free and contraction(reduction) is not None:
+            if fits and reduction.array not in others and contraction(reduction) is not None:
                 result = read_tile(tile, dims)
                 self._assign(result, dims, value)
                 return result
