@@ -9,6 +9,7 @@ that they are clearly faster.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -286,10 +287,11 @@ def fits_on_chip(kernel: FusedKernel, target: Target) -> bool:
 
 
 def _gemm_chain_tilings(kernel: FusedKernel, target: Target) -> list[Tiling]:
-    return _gemm_chains_that_fit(kernel, target) or [_small_chain_tiling(kernel, target)]
+    return [*_gemm_chains_that_fit(kernel, target)] or [_small_chain_tiling(kernel, target)]
 
 
-def _gemm_chains_that_fit(kernel: FusedKernel, target: Target) -> list[Tiling]:
+@functools.lru_cache(maxsize=16)  # several steps of lowering ask for those of a kernel
+def _gemm_chains_that_fit(kernel: FusedKernel, target: Target) -> tuple[Tiling, ...]:
     """Tilings whose tiles stay in registers and in shared memory, that which is predicted to be fastest first."""
     shapes = [(128, 128, 256), (128, 64, 256), (64, 128, 128), (64, 64, 128), (64, 32, 128)]
     machine, rates = target.machine, target.machine.rates
@@ -317,7 +319,7 @@ def _gemm_chains_that_fit(kernel: FusedKernel, target: Target) -> list[Tiling]:
             return waves * (rows + 32)  # a tile of few rows loads as much as one of many
         return waves * chain.block_cycles(tiling, machine, rates)
 
-    return [tiling for tiling, _ in sorted(fitting, key=cost)]
+    return tuple(tiling for tiling, _ in sorted(fitting, key=cost))
 
 
 def _small_chain_tiling(kernel: FusedKernel, target: Target) -> Tiling:
