@@ -26,7 +26,6 @@ from tilelang.ir.visit import Rewriter, substitute, substitute_stmt, walk
 from tilelang.lowering.lowering import LoweringContext, Lowerings, Refusal
 from tilelang.lowering.regions import axes, is_whole, slice_along, whole
 from tilelang.ops.copy import Copy
-from tilelang.ops.describe import matrix_axes
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
@@ -127,10 +126,7 @@ class _Divide(Rewriter):
 
     def _divided(self, loop: For, copies: Iterable[Copy], gemm: Gemm, parts: int) -> For | None:
         """The loop with so many times the iterations; None if other instructions would multiply parts."""
-        along = {  # the dimension of each tile along K
-            gemm.a.buffer: matrix_axes(gemm.a)[int(not gemm.transpose_a)],
-            gemm.b.buffer: matrix_axes(gemm.b)[int(gemm.transpose_b)],
-        }
+        along = dict(zip((gemm.a.buffer, gemm.b.buffer), gemm.axes_along_k, strict=True))
         depth = (int_const(gemm.sizes[2]) or 0) // parts
         tiles = {}
         for tile, axis in along.items():
