@@ -436,7 +436,7 @@ def _is_held_whole(kernel: FusedKernel, depth: int) -> bool:
 def _values_per_thread(kernel: FusedKernel, tiling: Tiling) -> float:
     """The registers that elements take of a thread: accumulators, and a copy of the largest result of an iteration.
 
-    The copy is as wide as operands are where it is one.
+    The copy is an operand of the product that the loop accumulates, if there is one, and as wide as that takes it.
     """
     grid = set(kernel.grid)
 
