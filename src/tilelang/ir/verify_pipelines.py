@@ -28,8 +28,6 @@ from tilelang.ir.pipeline import (
 from tilelang.ir.stmt import Group, If, Seq, Stmt
 from tilelang.ir.visit import sub_statements, walk, written_buffers
 
-_PAIRS = ((Acquire, Wait), (Wait, Acquire), (Wait, Release), (Release, Wait))
-_ORDER_PAIRS = ((OrderWait, OrderArrive), (OrderArrive, OrderWait))
 _Acquired = Mapping[Pipeline, Expr]  # the indices of stages
 
 
@@ -55,18 +53,13 @@ class _Check:
                 self._orders |= dict.fromkeys(stmt.orders)
         self._tiles: dict[Buffer, Pipeline] = {tile.storage: each for each in self._pipelines for tile in each.tiles}
         for each in self._pipelines:
-            self._need_all(f"pipeline '{each.name}'", _kinds(statements, each), each.empty is not None)
+            kinds = {type(s) for s in statements if getattr(s, "pipeline", None) is each}
+            _need_both(f"pipeline '{each.name}'", kinds, Acquire, Wait)
+            if each.empty is not None:
+                _need_both(f"pipeline '{each.name}'", kinds, Wait, Release)
         for order in self._orders:
-            kinds = {type(s) for s in statements if isinstance(s, OrderWait | OrderArrive) and s.order is order}
-            for kind, other in _ORDER_PAIRS:
-                if kind in kinds and other not in kinds:
-                    raise _bug(f"order '{order.name}'", f"has {kind.__name__}, but no {other.__name__}")
-
-    @staticmethod
-    def _need_all(what: str, kinds: set[type[Stmt]], is_released: bool) -> None:
-        for kind, other in _PAIRS:
-            if kind in kinds and other not in kinds and (is_released or other is not Release):
-                raise _bug(what, f"has {kind.__name__}, but no {other.__name__}")
+            kinds = {type(s) for s in statements if getattr(s, "order", None) is order}
+            _need_both(f"order '{order.name}'", kinds, OrderWait, OrderArrive)
 
     def visit(self, stmt: Stmt, group: Group | None, acquired: _Acquired) -> None:
         """Checks a statement that a group of threads executes between acquires and commits."""
@@ -124,9 +117,11 @@ class _Check:
             raise _bug(f"pipeline '{each.name}'", "is never initialized")
 
 
-def _kinds(statements: list[PipelineStmt], each: Pipeline) -> set[type[Stmt]]:
-    """The kinds of the statements on a pipeline."""
-    return {type(stmt) for stmt in statements if getattr(stmt, "pipeline", None) is each}
+def _need_both(what: str, kinds: set[type[PipelineStmt]], *pair: type[PipelineStmt]) -> None:
+    """Raises if statements are of one kind of a pair, but none of the other."""
+    for kind, other in (pair, pair[::-1]):
+        if kind in kinds and other not in kinds:
+            raise _bug(what, f"has {kind.__name__}, but no {other.__name__}")
 
 
 def _is_within(group: Group | None, threads: Group) -> bool:
