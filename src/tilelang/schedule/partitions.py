@@ -123,25 +123,14 @@ class _Producer:
             state = self._current[each]
             statements += [*state.setup, each.acquire(state)]
         state = self._current[each]
-        moved = substitute_stmt(copy, self._values, self._buffers)
+        moved = OnVersion(each.on_stage(state)).visit(substitute_stmt(copy, self._values, self._buffers))
         assert isinstance(moved, Copy)
-        moved = _on_versions(moved, each, state)
         moved = dataclasses.replace(moved, barrier=each.full_barrier(state))
         axes = each.multicast.get(copy.dst.buffer)
         statements.append(moved if axes is None else self._cluster.multicast_part(moved, axes))
         if copy is copies[-1]:
             statements += [each.commit(state), *state.advance]
         return [with_location(s, copy.loc) for s in statements]
-
-
-def _on_versions(copy: Copy, each: PipelineBuffer, state: PipelineState) -> Copy:
-    moved = OnVersion(_versions(each, state)).visit(copy)
-    assert isinstance(moved, Copy)
-    return moved
-
-
-def _versions(each: PipelineBuffer, state: PipelineState) -> dict[Buffer, tuple[Buffer, Expr]]:
-    return {old: (new, state.index) for old, new in each.tiles.items() if new is not old}
 
 
 # -- consumers --------------------------------------------------------------------------------------------------------
@@ -228,7 +217,7 @@ class _Consumer(Rewriter):
         mine = [each for each in self._pipelines if each.load_group.parent is node]
         states = {each: self._states.state(each) for each in mine}
         for each, state in states.items():
-            self.versions.update(_versions(each, state))
+            self.versions |= each.on_stage(state)
         body: list[Stmt] = []
         for child in node.body:
             if self.scheduler is not None and isinstance(child, Bind) and child is self.scheduler.number:

@@ -63,6 +63,10 @@ class PipelineBuffer:
         """The producer has issued the copies of a stage."""
         return Commit(self.pipeline, state.index)
 
+    def on_stage(self, state: PipelineState) -> dict[Buffer, tuple[Buffer, Expr]]:
+        """For each tile with several stages, the buffer of all of them and the index of the stage: for `OnVersion`."""
+        return {tile: (stages, state.index) for tile, stages in self.tiles.items() if stages is not tile}
+
     def full_barrier(self, state: PipelineState) -> Region:
         """The barrier on which the copies of a stage complete."""
         return Region(self.pipeline.full, (state.index,), (_ONE,))

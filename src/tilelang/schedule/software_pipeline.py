@@ -224,7 +224,7 @@ class _Iteration(Iteration):
     def enter(self, each: PipelineBuffer, states: PartitionStates) -> PipelineState:
         """The state of a pipeline, whose tiles the statements that follow read."""
         state = self.states[each] = states.state(each, self.renamed)
-        self.versions |= {old: (new, state.index) for old, new in each.tiles.items() if new is not old}
+        self.versions |= each.on_stage(state)
         return state
 
 
