@@ -1,6 +1,6 @@
 """Pipelines, order barriers and their statements as text."""
 
-from tilelang.dtypes import INT32, SCALARS
+from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Var, const
 from tilelang.ir.pipeline import (
@@ -14,15 +14,11 @@ from tilelang.ir.pipeline import (
     Release,
     ReleaseTo,
     Wait,
+    barriers,
 )
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Group, Seq
 from tilelang.ir.visit import expressions, substitute_stmt
-
-
-def barriers(name, count):
-    return Buffer(name, (const(count, INT32),), SCALARS["uint64"], Scope.BARRIER)
-
 
 ZERO, ONE = const(0, INT32), const(1, INT32)
 INDEX, PHASE = Var("version", INT32, index=True), Var("phase", INT32, index=True)

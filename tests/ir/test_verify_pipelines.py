@@ -2,7 +2,7 @@
 
 import pytest
 
-from tilelang.dtypes import INT32, SCALARS
+from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Var, const
@@ -16,13 +16,14 @@ from tilelang.ir.pipeline import (
     Pipeline,
     Release,
     Wait,
+    barriers,
 )
 from tilelang.ir.stmt import For, ForKind, Group, If, Seq, Store
 from tilelang.ir.verify_pipelines import verify_pipelines
 
 ZERO, ONE = const(0, INT32), const(1, INT32)
 K_S = Buffer("K_s", (const(2, INT32),), INT32, Scope.SHARED)
-FULL, EMPTY = (Buffer(name, (const(2, INT32),), SCALARS["uint64"], Scope.BARRIER) for name in ("full", "empty"))
+FULL, EMPTY = (barriers(name, 2) for name in ("full", "empty"))
 PRODUCER, CONSUMERS = Group(128, 128), Group(0, 128)
 K = Pipeline("K", (K_S,), 2, FULL, EMPTY, PRODUCER, CONSUMERS, 128)
 ONCE = Pipeline("K", (K_S,), 2, FULL, None, PRODUCER, CONSUMERS, 128)

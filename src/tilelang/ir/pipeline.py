@@ -10,10 +10,16 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from tilelang.ir.buffer import Buffer, Region
-from tilelang.ir.expr import Expr
+from tilelang.dtypes import INT32, SCALARS
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.expr import Expr, const
 from tilelang.ir.stmt import Group, Stmt
 from tilelang.records import record
+
+
+def barriers(name: str, count: int) -> Buffer:
+    """So many barriers in shared memory, each an opaque object of 64 bits."""
+    return Buffer(name, (const(count, INT32),), SCALARS["uint64"], Scope.BARRIER)
 
 
 @record(slots=True, eq=False)

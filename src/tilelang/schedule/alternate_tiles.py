@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from tilelang.dtypes import INT32, SCALARS
-from tilelang.ir.buffer import Buffer, Scope
+from tilelang.dtypes import INT32
 from tilelang.ir.expr import const
-from tilelang.ir.pipeline import OrderArrive, OrderBarrier, OrderWait
+from tilelang.ir.pipeline import OrderArrive, OrderBarrier, OrderWait, barriers
 from tilelang.ir.stmt import For, Stmt
 from tilelang.ir.visit import Rewriter
 from tilelang.records import record
@@ -53,8 +52,7 @@ class AlternateTiles:
 
 def alternate_tiles(tiles: For, threads: int) -> tuple[AlternateTiles, ...]:
     """Both groups, of so many threads each."""
-    barriers = Buffer("order", (const(GROUPS, INT32),), SCALARS["uint64"], Scope.BARRIER)
-    order = OrderBarrier("tiles", GROUPS, threads, barriers)
+    order = OrderBarrier("tiles", GROUPS, threads, barriers("order", GROUPS))
     return tuple(AlternateTiles(order, tiles, number) for number in range(GROUPS))
 
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tilelang.dtypes import INT32, SCALARS
+from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, Var, binary, const, int_const, select
-from tilelang.ir.pipeline import Acquire, Commit, Pipeline, Release, Wait
+from tilelang.ir.pipeline import Acquire, Commit, Pipeline, Release, Wait, barriers
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Alloc, Bind, For, Group, Stmt, Store
 from tilelang.records import record
@@ -23,7 +23,6 @@ from tilelang.schedule.load_groups import LoadGroup
 from tilelang.schedule.multicast import ClusterBlocks
 from tilelang.transforms.versions import versioned
 
-_OPAQUE = SCALARS["uint64"]  # what a barrier is in memory
 _ZERO, _ONE = const(0, INT32), const(1, INT32)
 
 
@@ -104,9 +103,9 @@ def pipeline_buffer(
     multicast = {tile: axes for tile, axes in multicast.items() if tile in load_group.tiles}
     most = load_group.fill_count().maximum
     stages = stages if most is None else max(1, min(stages, most))
-    name, count = load_group.tiles[0].name, (const(stages, INT32),)
-    full = Buffer(f"{name}_full", count, _OPAQUE, Scope.BARRIER)
-    empty = None if most is not None and most <= stages else Buffer(f"{name}_empty", count, _OPAQUE, Scope.BARRIER)
+    name = load_group.tiles[0].name
+    full = barriers(f"{name}_full", stages)
+    empty = None if most is not None and most <= stages else barriers(f"{name}_empty", stages)
     tiles = {tile: tile if stages == 1 else versioned(tile, stages) for tile in load_group.tiles}
     senders = cluster.senders(multicast.values())
     pipeline = Pipeline(

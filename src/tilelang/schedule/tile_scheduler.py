@@ -20,7 +20,7 @@ from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, Load, Var, binary, const
 from tilelang.ir.launch import LaunchPlan
-from tilelang.ir.pipeline import Acquire, Commit, Pipeline, Release, Wait
+from tilelang.ir.pipeline import Acquire, Commit, Pipeline, Release, Wait, barriers
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import (
@@ -136,9 +136,8 @@ def tile_scheduler(launch: Launch, tiles: int, partitions: tuple[Group, Group], 
     number = statements_of(loop.body)[0] if isinstance(loop, For) else None
     if not isinstance(loop, For) or not isinstance(number, Bind):
         raise CompilerBug("specialize_warps: a tile order without a loop over tiles")
-    count = (const(_SLOTS, INT32),)
-    full, empty = (Buffer(f"tile_{name}", count, SCALARS["uint64"], Scope.BARRIER) for name in ("full", "empty"))
-    slots = Buffer("tile_numbers", count, INT32, Scope.SHARED)
+    full, empty = (barriers(f"tile_{name}", _SLOTS) for name in ("full", "empty"))
+    slots = Buffer("tile_numbers", (const(_SLOTS, INT32),), INT32, Scope.SHARED)
     return TileScheduler(
         loop,
         number,

@@ -3,7 +3,7 @@
 import pytest
 from specialized import gemm_kernel, launch_of, warp_specialize
 
-from tilelang.dtypes import INT32, SCALARS
+from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Var, const
@@ -19,6 +19,7 @@ from tilelang.ir.pipeline import (
     Release,
     ReleaseTo,
     Wait,
+    barriers,
 )
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Group, If, Seq
@@ -29,10 +30,6 @@ from tilelang.targets.nvidia.schedule import Schedule
 
 THREAD, RANK = Var("thread", INT32, index=True), Var("rank", INT32, index=True)
 ZERO = const(0, INT32)
-
-
-def barriers(name, count):
-    return Buffer(name, (const(count, INT32),), SCALARS["uint64"], Scope.BARRIER)
 
 
 def pipeline(stages=2, **options):

@@ -19,11 +19,12 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from tilelang.dtypes import INT32, SCALARS
+from tilelang.dtypes import INT32
 from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Var, const, int_const
 from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.pipeline import barriers
 from tilelang.ir.stmt import Alloc, Bind, If, Launch, Seq, Stmt
 from tilelang.ir.visit import walk
 from tilelang.lowering.regions import whole
@@ -39,7 +40,6 @@ from tilelang.targets.nvidia.passes.partition_epilogue_n import NotPartitioned, 
 from tilelang.targets.nvidia.schedule import schedule_of
 
 _MIN_COLUMNS = 16  # columns of a block: full sectors of 32 bytes are stored to global memory
-_OPAQUE = SCALARS["uint64"]  # a barrier. Source: PTX ISA, "mbarrier", "Contents"
 
 
 def split(launch: Launch, blocks: int, consumers: int) -> Launch:
@@ -89,9 +89,8 @@ def _cluster_sum(gemm_loop: GemmLoop, own: Buffer, rank: Expr, blocks: int) -> C
     (gemm,), (tile,) = gemm_loop.gemms, gemm_loop.tiles
     zero, one = const(0, INT32), const(1, INT32)
     count = math.prod(own.static_shape or (0,)) * (blocks - 1)
-    barrier = Buffer(f"{tile.name}_sent", (one,), _OPAQUE, Scope.BARRIER)
     parts = Buffer(f"{tile.name}_parts", (const(count, INT32),), own.dtype, Scope.SHARED)
-    sent = Region(barrier, (zero,), (one,))
+    sent = Region(barriers(f"{tile.name}_sent", 1), (zero,), (one,))
     return ClusterSum(whole(tile), whole(own), whole(parts), sent, rank, blocks, loc=gemm.loc)
 
 

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 
 from tilelang.analysis.fixed_layouts import fixed_layouts
-from tilelang.dtypes import INT32, SCALARS
-from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.dtypes import INT32
+from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import const
 from tilelang.ir.func import PrimFunc, TensorParam
+from tilelang.ir.pipeline import barriers
 from tilelang.ir.plan import Plan
 from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Alloc, Launch, Seq, Stmt, TileOp
@@ -33,7 +34,6 @@ from tilelang.targets.nvidia.requests import ATOMIC_TMA_REDUCE, COPY_TMA_LOAD, C
 from tilelang.transforms.versions import versioned
 
 WGMMA_GEMM = "gemm.wgmma"  # the lowering of gemms for which warps are specialized
-_DTYPE = SCALARS["uint64"]
 
 
 @record
@@ -74,8 +74,8 @@ class TargetCapabilities:
     def _load_refusal(self, copy: Copy) -> str:
         if copy.src.buffer.storage not in self.parameters | self.workspaces:
             return f"'{copy.src.buffer.name}' has no tensor map"
-        barrier = Buffer("barrier", (const(1, _DTYPE),), _DTYPE, Scope.BARRIER)
-        loaded = dataclasses.replace(copy, barrier=Region(barrier, (const(0, INT32),), (const(1, INT32),)))
+        barrier = Region(barriers("barrier", 1), (const(0, INT32),), (const(1, INT32),))
+        loaded = dataclasses.replace(copy, barrier=barrier)
         return self._refusal(loaded, COPY_TMA_LOAD, 1) or self._refusal(_to_version(loaded), COPY_TMA_LOAD, 1)
 
     def epilogue_stores(
