@@ -23,9 +23,8 @@ from tilelang.ops.gemm import Gemm
 
 def fuse_clears(launch: Launch, domain: Domain) -> Launch:
     """The launch, which comes from `flatten_sequences`, with its clears fused where possible."""
-    for var, extent in zip(launch.block_vars, launch.grid, strict=True):
-        domain = domain.with_loop(var, 0, extent)
-    return dataclasses.replace(launch, body=fuse_clears_in(launch.body, domain))
+    inside = domain.with_extents(launch.block_vars, launch.grid)
+    return dataclasses.replace(launch, body=fuse_clears_in(launch.body, inside))
 
 
 def fuse_clears_in(body: Stmt, domain: Domain) -> Stmt:
