@@ -43,9 +43,9 @@ def merge_consumers(launch: Launch) -> Launch:
     schedule = schedule_of(launch)
     if schedule is None or not schedule.ping_pong or launch.thread is None:
         return launch
-    offsets = dict(launch.plan.shared_offsets)
-    body = _Consumers(launch.thread, offsets).visit(launch.body) or launch.body
-    plan = dataclasses.replace(launch.plan, shared_offsets=tuple(offsets.items()))
+    consumers = _Consumers(launch.thread, dict(launch.plan.shared_offsets))
+    body = consumers.visit(launch.body) or launch.body
+    plan = dataclasses.replace(launch.plan, shared_offsets=tuple(consumers.offsets.items()))
     return launch if body is launch.body else dataclasses.replace(launch, body=body, plan=plan)
 
 
@@ -54,11 +54,14 @@ class _Consumers(Rewriter):
 
     Args:
         thread: The index of the executing thread.
-        offsets: Where buffers lie in shared memory, in bytes; gets those of merged buffers.
+        offsets: Where buffers lie in shared memory, in bytes.
+
+    Attributes:
+        offsets: The same with merged buffers.
     """
 
-    def __init__(self, thread: Var, offsets: dict[Buffer, int]) -> None:
-        self._thread, self._offsets = thread, offsets
+    def __init__(self, thread: Var, offsets: Mapping[Buffer, int]) -> None:
+        self._thread, self.offsets = thread, offsets
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if not isinstance(node, Seq):
@@ -82,13 +85,12 @@ class _Consumers(Rewriter):
         assert isinstance(index, Bind)
         assert isinstance(other, Bind)
         member = Var("member", INT32, index=True)
-        both = _Both(member, {other.var: index.var}, self._offsets)
+        both = _Both(member, {other.var: index.var}, self.offsets)
         try:
             body = both.stmt(Seq(tuple(inside)), Seq(tuple(others)))
         except _Different:
             return None
-        self._offsets.clear()
-        self._offsets.update(both.offsets)
+        self.offsets = both.offsets
         binds = (
             dataclasses.replace(index, value=self._thread % WARPGROUP_THREADS),
             Bind(member, self._thread // WARPGROUP_THREADS % len(_OWN), loc=index.loc),
