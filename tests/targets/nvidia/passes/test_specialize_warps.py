@@ -154,3 +154,40 @@ def test_blocks_that_share_tiles_release_them_to_each_other():
     assert "shared by 2 blocks" in once and "release" not in once
     apart = to_text(warp_specialize(gemm_kernel(512, 256, 128, bm=64, bk=32, cluster=(1, 8)), stages=2))
     assert "shared by" not in apart and "# cluster (1, 8, 1)" in apart
+
+
+def several_products():
+    """Loops with one gemm each, of which threads compute an operand."""
+
+    @T.macro
+    def product(A, W, C_l, steps):
+        A_s = T.alloc_shared((64, 64), "float16")
+        W_b = T.alloc_shared((24, 64), "int8")
+        W_s = T.alloc_shared((24, 64), "float16")
+        for k in T.Pipelined(steps, num_stages=2):
+            T.copy(A[0, k * 64], A_s)
+            T.copy(W[0, k * 64], W_b)
+            for i, j in T.Parallel(24, 64):
+                W_s[i, j] = T.cast(W_b[i, j], "float16") * 2 + 1
+            T.gemm(A_s, W_s, C_l, transpose_B=True)
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 512), "float16"), W: T.Tensor((24, 512), "int8"), C: T.Tensor((64, 24), "float32")):
+        with T.Kernel(1, threads=128):
+            C_l = T.alloc_fragment((64, 24), "float32")
+            T.clear(C_l)
+            product(A, W, C_l, 8)
+            product(A, W, C_l, 7)
+            product(A, W, C_l, 6)
+            product(A, W, C_l, 5)
+            product(A, W, C_l, 4)
+            product(A, W, C_l, 3)
+            T.copy(C_l, C)
+
+    return main
+
+
+def test_tiles_that_several_loops_compute_are_allocated_in_the_order_of_the_loops():
+    launch = launch_of(warp_specialize(several_products()))
+    names = [s.buffer.name for s in walk(launch) if isinstance(s, Alloc) and s.buffer.name.startswith("W_s")]
+    assert ["W_s", *(f"W_s_{number}" for number in range(1, 6))] == names

@@ -104,7 +104,7 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
         if (schedule.staged_additions if each.adds and each.pipelined else schedule.epilogue_parts)
     )
     loops = [stmt for stmt in walk(launch.body) if isinstance(stmt, For)]
-    pipelined = {loop for loop in loops if loop.var in dict(schedule.loops)}
+    pipelined = [loop for loop in loops if loop.var in dict(schedule.loops)]
     stage = StageEpilogue(stores, int(schedule.persistent), pipelined)
     if stores:
         launch = dataclasses.replace(launch, body=stage.visit(launch.body) or Seq((), loc=launch.loc))
