@@ -1,1 +1,1 @@
-"""Software pipelining: the graph and modulo schedule of a loop, placements of its statements, and their expansion."""
+"""Overlap: schedules of loops and their expansion; programs of producer and consumers with pipelines between them."""

@@ -1,1 +1,1 @@
-"""Warp specialization: a producer that loads tiles, consumers that compute, and the pipelines between them."""
+"""Warp specialization: what TMA and wgmma can do, budgets, estimates of schedules, and forms of consumers' loops."""
