@@ -12,7 +12,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from tilelang.dtypes import FLOAT32, DType
@@ -270,7 +270,8 @@ class RegisterGemm(abc.ABC):
                 of_step = self._divided(_of_step(op, op.first), plan, context)
                 first = self._operands(emit, of_step, part, lane, warp, context, sets=1)
             last = [context.registers[region.buffer] for region in op.last or ()]
-            multiply = functools.partial(self._multiply_step, emit, division, part, sums)
+            multiply_one = functools.partial(self._multiply, emit, division, part, sums)
+            multiply = functools.partial(_for_each, emit, part, multiply_one)
             inner_steps(emit, division.steps, (a, b), first, last, multiply)
         sums.store()
 
@@ -308,16 +309,12 @@ class RegisterGemm(abc.ABC):
     ) -> None:
         """All steps along K of a part of the instructions."""
         build = emit.build
+        multiply_one = functools.partial(self._multiply, emit, division, part, sums, a, b)
+        multiply = functools.partial(_for_each, emit, part, multiply_one)
 
         def fetch(step: Expr, *, tail: bool = False) -> None:
             a.fetch(step, tail=tail)
             b.fetch(step, tail=tail)
-
-        def multiply_one(i: Expr, j: Expr, step: Expr) -> None:
-            self._multiply(emit, division, part, sums, a, b, step, i, j)
-
-        def multiply(step: Expr) -> None:
-            self._multiply_step(emit, division, part, sums, a, b, step)
 
         def in_turn(step: Expr, *, tail: bool = False) -> None:
             fetch(step, tail=tail)
@@ -334,7 +331,7 @@ class RegisterGemm(abc.ABC):
         held, barrier = loading.held, loading.barrier
         if held is not None and barrier is not None and isinstance(a, ElementOperand) and isinstance(b, ElementOperand):
             counts = part.rows, part.columns
-            RowOrder(emit, a, b, counts, lambda i, j: multiply_one(i, j, ZERO), barrier).steps(whole, held)
+            RowOrder(emit, a, b, counts, functools.partial(multiply_one, ZERO), barrier).steps(whole, held)
         elif loading.sets == 1:
             emit.loop("k_step", whole, in_turn)
             if left_over:
@@ -347,23 +344,6 @@ class RegisterGemm(abc.ABC):
             if barrier is not None:
                 build.emit(CallStmt(barrier, ()))
             multiply(last)
-
-    def _multiply_step(
-        self,
-        emit: Emitter,
-        division: _Division,
-        part: _Part,
-        sums: Accumulator,
-        a: Operand,
-        b: Operand,
-        step: Expr,
-    ) -> None:
-        """All instructions of a step."""
-
-        def one(i: Expr, j: Expr) -> None:
-            self._multiply(emit, division, part, sums, a, b, step, i, j)
-
-        emit.loop("i", part.rows, lambda i: emit.loop("j", part.columns, lambda j: one(i, j)))
 
     def _multiply(
         self,
@@ -480,6 +460,11 @@ def _of_step(op: Gemm, operands: tuple[Region, Region]) -> Gemm:
     """The gemm of one step along K, whose operands are in fragments."""
     a, b = operands
     return dataclasses.replace(op, a=a, b=b, first=None, last=None)
+
+
+def _for_each(emit: Emitter, part: _Part, multiply: Callable[..., None], *step: Operand | Expr) -> None:
+    """All instructions of a step: `multiply` takes what tells the step, then the row and the column of one."""
+    emit.loop("i", part.rows, lambda i: emit.loop("j", part.columns, lambda j: multiply(*step, i, j)))
 
 
 def _bytes(share: Share) -> int:
