@@ -20,7 +20,7 @@ from tilelang.ir.expr import const, int_const
 from tilelang.ir.sequences import flat_statements, with_statements
 from tilelang.ir.stmt import Alloc, Bind, For, Seq, Stmt
 from tilelang.ir.visit import Rewriter, loads_of, variables_of, walk, written_buffers
-from tilelang.lowering.regions import whole
+from tilelang.lowering.regions import slice_along, whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.describe import matrix_axes
 from tilelang.ops.gemm import Gemm
@@ -95,9 +95,5 @@ def depth_of(gemm: Gemm) -> int:
 
 def along_k(gemm: Gemm, side: int, first: int, count: int | None = None) -> Region:
     """A part of operand A (0) or B (1) along K; up to its end without a count."""
-    region = (gemm.a, gemm.b)[side]
-    axis = matrix_axes(region)[1 if side == 0 or gemm.transpose_b else 0]
-    start, extent = list(region.start), list(region.extent)
-    start[axis] = start[axis] + first
-    extent[axis] = const(depth_of(gemm) - first if count is None else count, INT32)
-    return dataclasses.replace(region, start=tuple(start), extent=tuple(extent))
+    region, axis = (gemm.a, gemm.b)[side], gemm.axes_along_k[side]
+    return slice_along(region, axis, first, depth_of(gemm) - first if count is None else count)

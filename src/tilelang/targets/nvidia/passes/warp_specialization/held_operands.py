@@ -39,7 +39,6 @@ def with_held_operands(
     return (dataclasses.replace(launch, body=body), hold.notes) if hold.notes and body is not None else (launch, [])
 
 
-
 class _Columns:
     """How many columns of an operand to hold; each answer takes the registers for them."""
 
@@ -65,4 +64,3 @@ def _divided(gemm: Gemm, held: Buffer, columns: int) -> Iterator[Gemm]:
         yield dataclasses.replace(gemm, a=along_k(gemm, 0, 0, rest), b=along_k(gemm, 1, 0, rest), plan=None)
     clear = None if rest else gemm.clear_accum
     yield dataclasses.replace(gemm, a=whole(held), b=along_k(gemm, 1, rest), clear_accum=clear, plan=None)
-
