@@ -85,9 +85,12 @@ def wait_after_load(node: Stmt) -> Iterator[Stmt | None]:
 def wait_for_launches_behind_access(node: Stmt) -> Iterator[Stmt | None]:
     """Threads wait for the launches in front behind the first statement that accesses global memory."""
     if isinstance(node, Seq) and node.body and calls(node.body[0], GRID_DEPENDENCY_WAIT):
-        accesses = lambda s: loads(s) or stores(s) or isinstance(s, CallStmt) and is_load(s)  # noqa: E731
-        first = next(i for i, part in enumerate(node.body) if any(map(accesses, walk(part))))
+        first = next(i for i, part in enumerate(node.body) if any(map(_accesses_global, walk(part))))
         yield reordered(node, 0, first)
+
+
+def _accesses_global(stmt: Stmt) -> bool:
+    return loads(stmt) or stores(stmt) or isinstance(stmt, CallStmt) and is_load(stmt)
 
 
 def wrong_arrival_count(way: int) -> Change:
