@@ -1,6 +1,4 @@
-import dataclasses
-
-from tilelang.performance.prediction import Prediction, blocks_at_once, duration, predicted
+from tilelang.performance.prediction import Prediction, duration, predicted
 from tilelang.performance.work import BlockWork, LaunchWork, Unit
 from tilelang.targets.nvidia.machines import MACHINES
 
@@ -13,17 +11,6 @@ def launch(blocks: int, **work: float) -> LaunchWork:
     block = BlockWork(duration=work.get("duration", 1000.0), max_duration=work.get("duration", 1000.0))
     block.cycles[Unit.ISSUE] = work.get("issue", 100.0)
     return LaunchWork(block, blocks, 128, 0, 32)
-
-
-def test_blocks_at_once_are_limited_by_each_resource() -> None:
-    block = BlockWork()
-    assert 16 == blocks_at_once(LaunchWork(block, 1, 128, 0, 32), MACHINE)
-    assert 4 == blocks_at_once(LaunchWork(block, 1, 128, 0, 128), MACHINE)
-    assert 2 == blocks_at_once(LaunchWork(block, 1, 128, 100 * 1024, 32), MACHINE)
-    assert 2 == blocks_at_once(LaunchWork(block, 1, 1024, 0, 32), MACHINE)
-    assert [2, 1] == [blocks_at_once(LaunchWork(block, 1, 160, 0, count), MACHINE) for count in (168, 169)]
-    none_reserved = dataclasses.replace(MACHINE, reserved_shared=0)
-    assert 16 == blocks_at_once(LaunchWork(block, 1, 128, 0, 32), none_reserved)
 
 
 def test_a_second_wave_takes_as_long_as_the_first() -> None:

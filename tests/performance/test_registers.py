@@ -1,10 +1,17 @@
+import dataclasses
+
 import tilelang.language as T
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.stmt import Launch
 from tilelang.ir.visit import walk
 from tilelang.jit.program import lowered
 from tilelang.options import CompileOptions
-from tilelang.performance.registers import blocks_for_registers, expected_registers, registers_for_blocks
+from tilelang.performance.registers import (
+    blocks_at_once,
+    blocks_for_registers,
+    expected_registers,
+    registers_for_blocks,
+)
 from tilelang.targets.target import parse_target
 
 TARGET = parse_target({"kind": "cuda", "arch": "sm_90a"})
@@ -54,6 +61,16 @@ def test_warps_are_spread_over_the_register_files() -> None:
         assert blocks <= blocks_for_registers(most, threads, machine)
         assert blocks_for_registers(most + 1, threads, machine) < blocks
     assert 1 == blocks_for_registers(177, 160, machine)  # 10 warps would be 3 in some file, which has room for 2
+
+
+def test_blocks_at_once_are_limited_by_each_resource() -> None:
+    assert 16 == blocks_at_once(128, 0, 32, TARGET.machine)
+    assert 4 == blocks_at_once(128, 0, 128, TARGET.machine)
+    assert 2 == blocks_at_once(128, 100 * 1024, 32, TARGET.machine)
+    assert 2 == blocks_at_once(1024, 0, 32, TARGET.machine)
+    assert [2, 1] == [blocks_at_once(160, 0, count, TARGET.machine) for count in (168, 169)]
+    none_reserved = dataclasses.replace(TARGET.machine, reserved_shared=0)
+    assert 16 == blocks_at_once(128, 0, 32, none_reserved)
 
 
 def test_launches_of_several_blocks_at_once_have_no_more_than_these_share() -> None:

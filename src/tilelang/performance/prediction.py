@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 
 from tilelang.ir.buffer import Buffer
-from tilelang.performance.registers import blocks_for_registers
+from tilelang.performance.registers import blocks_at_once
 from tilelang.performance.work import LaunchWork
 from tilelang.records import record
 from tilelang.targets.machine import Machine, Rates
@@ -87,7 +87,7 @@ def _p_norm(times: list[float], norm: float) -> float:
 def _seconds_of_parts(launch: LaunchWork, machine: Machine, rates: Rates) -> dict[str, float]:
     """Seconds of each part of a launch."""
     block, processors = launch.block, machine.multiprocessors
-    resident = blocks_at_once(launch, machine)
+    resident = blocks_at_once(launch.threads, launch.shared_bytes, launch.registers, machine)
     full, rest = divmod(launch.blocks, processors * resident)
     left = -(-rest // processors)  # blocks of the busiest multiprocessor in the last wave
     rounds = full * resident + left
@@ -100,19 +100,6 @@ def _seconds_of_parts(launch: LaunchWork, machine: Machine, rates: Rates) -> dic
     parts[CACHE] = launch.blocks * sum(block.loaded.values()) / rates.cache_rate / rates.clock
     parts[MEMORY] = _memory_bytes(launch, rates) / (machine.memory_bandwidth * rates.memory_share)
     return parts
-
-
-def blocks_at_once(launch: LaunchWork, machine: Machine) -> int:
-    """Blocks that a multiprocessor holds."""
-    warps = -(-launch.threads // machine.warp_size)
-    shared = launch.shared_bytes + machine.reserved_shared
-    limits = [
-        machine.blocks_per_multiprocessor,
-        machine.threads_per_multiprocessor // (warps * machine.warp_size),
-        blocks_for_registers(launch.registers, launch.threads, machine),
-        machine.shared_per_multiprocessor // max(1, shared),
-    ]
-    return max(1, min(limits))
 
 
 def _memory_bytes(launch: LaunchWork, rates: Rates) -> float:

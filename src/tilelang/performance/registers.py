@@ -1,4 +1,4 @@
-"""Registers of threads: how many blocks a multiprocessor has enough for, and what the machine's compiler may give.
+"""Registers of threads: how many blocks a multiprocessor holds with so many, and what the machine's compiler may give.
 
 The warps of a block are spread over the register files of a multiprocessor. Of 5 warps with 184 registers of 32 lanes
 each, a multiprocessor with 4 files of 16384 registers holds one block: a file has room for 2 of them.
@@ -28,6 +28,18 @@ def blocks_for_registers(registers: int, threads: int, machine: Machine) -> int:
     of_warp = -(-max(registers, 1) // _REGISTER_STEP) * _REGISTER_STEP * machine.warp_size
     warps = machine.registers_per_multiprocessor // machine.register_files // of_warp * machine.register_files
     return warps // -(-threads // machine.warp_size)
+
+
+def blocks_at_once(threads: int, shared_bytes: int, registers: int, machine: Machine) -> int:
+    """The blocks of `threads` threads with so much shared memory and so many registers that a multiprocessor holds."""
+    warps = -(-threads // machine.warp_size)
+    limits = [
+        machine.blocks_per_multiprocessor,
+        machine.threads_per_multiprocessor // (warps * machine.warp_size),
+        blocks_for_registers(registers, threads, machine),
+        machine.shared_per_multiprocessor // max(1, shared_bytes + machine.reserved_shared),
+    ]
+    return max(1, min(limits))
 
 
 def expected_registers(launch: Launch, machine: Machine, rates: Rates) -> int:

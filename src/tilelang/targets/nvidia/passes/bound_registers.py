@@ -18,7 +18,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Launch
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
-from tilelang.performance.registers import blocks_for_registers, expected_registers, registers_for_blocks
+from tilelang.performance.registers import blocks_at_once, expected_registers, registers_for_blocks
 from tilelang.targets.machine import Machine
 from tilelang.targets.nvidia.machines import MAX_REGISTERS
 from tilelang.targets.nvidia.passes.costs import rates_of
@@ -28,10 +28,9 @@ def bound_registers(launch: Launch, machine: Machine) -> Launch:
     """The launch with a bound, unless it has one or its warps are specialized."""
     if launch.hints.min_blocks_per_sm is not None or launch.plan.schedule is not None:
         return launch
-    threads, registers = launch.num_threads, expected_registers(launch, machine, rates_of(machine))
-    of_shared = machine.shared_per_multiprocessor // max(1, launch.plan.shared_bytes + machine.reserved_shared)
-    blocks = max(1, min(of_shared, blocks_for_registers(registers, threads, machine)))
-    if registers_for_blocks(blocks, threads, machine) < MAX_REGISTERS:
+    registers = expected_registers(launch, machine, rates_of(machine))
+    blocks = blocks_at_once(launch.num_threads, launch.plan.shared_bytes, registers, machine)
+    if registers_for_blocks(blocks, launch.num_threads, machine) < MAX_REGISTERS:
         return launch
     return dataclasses.replace(launch, hints=dataclasses.replace(launch.hints, min_blocks_per_sm=blocks))
 
