@@ -30,8 +30,6 @@ from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, ForKind, If, La
 from tilelang.ir.visit import Rewriter, expressions, loads_of, substitute, variables_of, walk, written_buffers
 from tilelang.isa.instruction import Effect, Instruction
 
-_STATEMENTS = (Seq, Alloc, Bind, For, If, Store)
-
 
 def loads_first(launch: Launch, registers: int) -> Stmt:
     """The body of a launch with such loops distributed.
@@ -54,7 +52,7 @@ def loads(stmt: Stmt) -> bool:
     return any(map(_loads_globally, expressions(stmt)))
 
 
-def syncs(stmt: Stmt) -> bool:
+def _syncs(stmt: Stmt) -> bool:
     """Whether a statement by itself is a barrier of the block."""
     routine = stmt.routine if isinstance(stmt, CallStmt) else None
     return isinstance(routine, Instruction) and Effect.SYNC_BLOCK in routine.effect
@@ -95,7 +93,7 @@ class _Body(Rewriter):
                 first = len(done)
             elif first is not None and isinstance(stmt, Bind):
                 late.add(stmt.var)
-            synchronized = synchronized or any(map(syncs, walk(stmt)))
+            synchronized = synchronized or any(map(_syncs, walk(stmt)))
         return Seq(tuple(done), loc=body.loc)
 
     def _needs(self, loop: _Distribution, late: Set[Var]) -> bool:
@@ -154,8 +152,6 @@ class _Distribution:
             count: How many iterations these have together.
             values: The values that bindings and variables of loops have among the loads.
         """
-        if not isinstance(stmt, _STATEMENTS):
-            raise _Stays
         match stmt:
             case Seq(body=body):
                 parts = [self._split(part, place, count, values) for part in body]
