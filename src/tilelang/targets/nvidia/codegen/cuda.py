@@ -107,7 +107,7 @@ class _Program(ThreadProgram):
         return is_user_code(routine)
 
     def _is_early(self, launch: Launch) -> bool:
-        return launch.plan.waits_first or GRID_DEPENDENCY_WAIT in instructions_of(launch)
+        return GRID_DEPENDENCY_WAIT in instructions_of(launch)
 
     def _first_parameters(self, launch: Launch, used: Set[Var | Buffer]) -> tuple[list[str], list[KernelArgument]]:
         names = [self._names[tensor_map.var] for tensor_map in _used_maps(launch, used)]
