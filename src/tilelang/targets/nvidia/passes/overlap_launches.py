@@ -26,6 +26,7 @@ from tilelang.ir.stmt import CallStmt, For, Launch, Seq, Stmt, While
 from tilelang.ir.visit import walk
 from tilelang.isa.instruction import Effect, Instruction
 from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.performance.registers import registers_for_blocks
 from tilelang.targets.machine import Machine
 from tilelang.targets.nvidia.isa.dependent_launch import GRID_DEPENDENCY_LAUNCH, GRID_DEPENDENCY_WAIT
 from tilelang.targets.nvidia.machines import MAX_REGISTERS
@@ -46,7 +47,7 @@ def _after_wait(launch: Launch, machine: Machine) -> Launch:
     called = [s.routine for s in walk(launch.body) if isinstance(s, CallStmt) and isinstance(s.routine, Instruction)]
     if any(map(_stays, called)):
         return launch
-    registers = min(MAX_REGISTERS, machine.registers_per_multiprocessor // launch.num_threads)
+    registers = min(MAX_REGISTERS, registers_for_blocks(1, launch.num_threads, machine))
     body = loads_first(launch, registers // _SHARE)
     if _loads_after_stores(body):
         return launch

@@ -20,6 +20,7 @@ from tilelang.ir.stmt import Alloc, For, Launch, PipelineSpec, Stmt
 from tilelang.ir.visit import walk
 from tilelang.ops.copy import Copy
 from tilelang.passes.base import PassContext
+from tilelang.performance.registers import registers_for_blocks
 from tilelang.saved_schedule import Placement, in_sequence
 from tilelang.schedule.async_copies import is_asynchronous, target_of
 from tilelang.schedule.fragment_prefetch import fragment_prefetch
@@ -101,9 +102,8 @@ def _free_registers(launch: Launch, machine: Machine) -> int:
     """The registers of a thread that fragments leave, of those for fragments and operands, if a block has as many."""
     tiles = (s.buffer for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.FRAGMENT)
     held = sum(tile.bytes or 0 for tile in tiles if tile.view_of is None)
-    threads = launch.num_threads * (launch.hints.min_blocks_per_sm or 1)
-    most = min(MAX_REGISTERS, machine.registers_per_multiprocessor // threads)
-    return most - held // (launch.num_threads * _REGISTER_BYTES)
+    given = registers_for_blocks(launch.hints.min_blocks_per_sm or 1, launch.num_threads, machine)
+    return min(MAX_REGISTERS, given) - held // (launch.num_threads * _REGISTER_BYTES)
 
 
 class _Planner(LoopPlanner):
