@@ -28,7 +28,7 @@ from tilelang.schedule.load_groups import is_pipelined
 
 
 class HoldOperands(Rewriter):
-    """The rewriting, of sequences without sequences in them.
+    """The rewriting of pipelined loops that stand in sequences.
 
     Args:
         columns: How many of the last columns of A a gemm should find in registers.
