@@ -1,4 +1,4 @@
-"""Decisions of passes about a launch on a GPU: layouts, shared memory, and what the host needs to launch it."""
+"""Decisions about a launch on a GPU: layouts, shared memory, and what the host needs to launch it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,21 @@ from tilelang.saved_schedule import Placement, ScheduleOverrides
 
 Pixels = Sequence[tuple[int, int, int]]
 MapRules = Callable[[Sequence[int], Sequence[int], Sequence[int], int, int, int, Pixels], str]
+
+
+@record(slots=True)
+class TensorLayout:
+    """The layout of a global tensor within one kernel.
+
+    Attributes:
+        variables: One index variable per dimension of the tensor.
+        coordinates: The coordinates of the element in memory, as functions of `variables`.
+        shape: The extents of the memory, which is row-major; as many elements as the tensor has.
+    """
+
+    variables: tuple[Var, ...]
+    coordinates: tuple[Expr, ...]
+    shape: tuple[Expr, ...]
 
 
 @record(slots=True, eq=False)

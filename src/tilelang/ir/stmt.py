@@ -17,7 +17,7 @@ from tilelang.ir.abstract import Abstract
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.callee import Routine
 from tilelang.ir.expr import Expr, Var, conjunction
-from tilelang.ir.launch import LaunchPlan
+from tilelang.ir.launch import LaunchPlan, TensorLayout
 from tilelang.ir.plan import Plan
 from tilelang.ir.request import Request
 from tilelang.ir.scalar import BinaryOp, Value
@@ -349,21 +349,6 @@ class CallStmt(Stmt):
     writes: tuple[Region, ...] = ()
     result: Var | None = None
     written: str = ""
-
-
-@record(slots=True)
-class TensorLayout:
-    """The layout of a global tensor within one kernel.
-
-    Attributes:
-        variables: One index variable per dimension of the tensor.
-        coordinates: The coordinates of the element in memory, as functions of `variables`.
-        shape: The extents of the memory, which is row-major; as many elements as the tensor has.
-    """
-
-    variables: tuple[Var, ...]
-    coordinates: tuple[Expr, ...]
-    shape: tuple[Expr, ...]
 
 
 @record(slots=True)

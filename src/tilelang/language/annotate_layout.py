@@ -14,7 +14,7 @@ import numpy as np
 from tilelang.errors import ProgramError, ProgramValueError
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import as_expr, int_const
-from tilelang.ir.stmt import TensorLayout
+from tilelang.ir.launch import TensorLayout
 from tilelang.language.annotate import kernel_hints, mapping_items
 from tilelang.language.api import api
 from tilelang.language.extents import difference, product, shape_text, text

@@ -31,8 +31,9 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, cast, int_const
 from tilelang.ir.func import Param
+from tilelang.ir.launch import TensorLayout
 from tilelang.ir.runtime_value import TEXT_MADE
-from tilelang.ir.stmt import Alloc, Bind, PipelineSpec, Stmt, Store, TensorLayout
+from tilelang.ir.stmt import Alloc, Bind, PipelineSpec, Stmt, Store
 from tilelang.ir.vector import pack, packed_lanes
 from tilelang.ir.visit import loads_of
 from tilelang.isa.catalogue import INTRINSICS

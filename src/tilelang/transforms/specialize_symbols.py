@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Binary, Expr, Var, const, int_const
 from tilelang.ir.func import PrimFunc, TensorParam
+from tilelang.ir.launch import TensorLayout
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.specialization import INDEX_BITS, MULTIPLES, Specialization
-from tilelang.ir.stmt import CallStmt, Launch, Stmt, TensorLayout
+from tilelang.ir.stmt import CallStmt, Launch, Stmt
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.isa.instruction import Instruction
 

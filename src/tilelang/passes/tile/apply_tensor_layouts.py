@@ -20,6 +20,7 @@ from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Expr, Load, Var, conjunction, const, int_const, select
 from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.launch import TensorLayout
 from tilelang.ir.stmt import (
     Alloc,
     Atomic,
@@ -31,7 +32,6 @@ from tilelang.ir.stmt import (
     Seq,
     Stmt,
     Store,
-    TensorLayout,
     TileOp,
 )
 from tilelang.ir.visit import Rewriter, accessed_buffers, substitute, walk
