@@ -13,6 +13,7 @@ from tilelang.ops.gemm import Gemm
 from tilelang.schedule.load_groups import (
     find_load_groups,
     flatten_sequences,
+    pipelined_loops,
     trip_count,
 )
 
@@ -257,6 +258,12 @@ def test_tiles_from_which_an_operand_is_computed_are_full_with_the_other_operand
     assert isinstance(together.last, Gemm)
     assert [["A_s"], ["W_s"]] == names(load_groups(with_computed_operand(T.alloc_shared)))
     assert [["A_s"], ["W_s"]] == names(load_groups(with_computed_operand(read_again=True)))
+
+
+def test_loops_without_stages_are_not_pipelined():
+    launch = launch_of(attention())
+    assert ["row", "k"] == [s.var.name for s in walk(launch) if isinstance(s, For)]
+    assert ["k"] == [loop.var.name for loop in pipelined_loops(launch)]
 
 
 def test_fills_of_whole_loops_are_counted_unless_a_branch_decides():

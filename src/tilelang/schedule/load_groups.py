@@ -161,6 +161,11 @@ def is_pipelined(loop: For) -> bool:
     return not placed or min(placed) < 0  # negative entries are an older notation: the compiler assigns stages
 
 
+def pipelined_loops(stmt: Stmt) -> list[For]:
+    """The loops in a statement that are to be pipelined."""
+    return [each for each in walk(stmt) if isinstance(each, For) and is_pipelined(each)]
+
+
 def flatten_sequences(launch: Launch) -> Launch:
     """The launch with every body one `Seq` that holds no other `Seq`."""
     return dataclasses.replace(launch, body=_FlattenSequences().body(launch.body))

@@ -20,13 +20,13 @@ from collections.abc import Sequence
 from tilelang.errors import Note, TileLangError
 from tilelang.ir.expr import int_const
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import For, Launch, ParallelLoop
+from tilelang.ir.stmt import Launch, ParallelLoop
 from tilelang.ir.visit import walk, without
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_body, with_launches
 from tilelang.passes.runner import run_passes
 from tilelang.saved_schedule import ScheduleOverrides
-from tilelang.schedule.load_groups import is_pipelined
+from tilelang.schedule.load_groups import pipelined_loops
 from tilelang.targets.nvidia.machines import Feature
 from tilelang.targets.nvidia.passes.warp_specialization.loop_schedules import KEEPS_ORDER
 from tilelang.targets.nvidia.passes.warp_specialization.register_budget import (
@@ -88,7 +88,7 @@ class _Launch:
             return False
         if live_tile_registers(self._launch, 1) > registers_for_tiles(1, _BLOCKS):
             return False
-        loops = [s for s in walk(self._launch.body) if isinstance(s, For) and is_pipelined(s)]
+        loops = pipelined_loops(self._launch.body)
         return any({Gemm, ParallelLoop} <= {type(s) for s in walk(loop)} for loop in loops)
 
     def _planned(self, blocks: int) -> Launch:

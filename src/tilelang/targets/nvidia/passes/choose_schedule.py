@@ -19,7 +19,7 @@ from tilelang.arith.domain import of_function
 from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import Alloc, For, Launch, Seq, Stmt
+from tilelang.ir.stmt import Alloc, Launch, Seq, Stmt
 from tilelang.ir.timeline import Timeline
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.lowering.lowering import Lowerings
@@ -29,7 +29,7 @@ from tilelang.passes.properties import Property
 from tilelang.passes.tile import demote_fragments, flatten_parallel
 from tilelang.passes.tile.expand_to_loops import all_but_gemms_expanded
 from tilelang.saved_schedule import MAX_CLUSTER, Placement, ScheduleOverrides, fields_set
-from tilelang.schedule.load_groups import LoadGroup, LoadGroups, flatten_sequences, is_pipelined
+from tilelang.schedule.load_groups import LoadGroup, LoadGroups, flatten_sequences, pipelined_loops
 from tilelang.schedule.override_errors import check_launches, check_only_placements, impossible, impossible_together
 from tilelang.targets.nvidia.machines import Feature
 from tilelang.targets.nvidia.passes.choose_cluster import (
@@ -110,7 +110,7 @@ class _Launches(Rewriter):
     def stmt(self, node: Stmt) -> Stmt | None:
         if not isinstance(node, Launch):
             return self.rebuild_stmt(node)
-        pipelined = [s for s in walk(node.body) if isinstance(s, For) and is_pipelined(s)]
+        pipelined = pipelined_loops(node.body)
         if not any(isinstance(s, Gemm) for loop in pipelined for s in walk(loop)):
             return node
         padded_node = pad_rows_to_swizzle_span(node, self._capabilities.layouts)
@@ -210,8 +210,7 @@ class _Choice:
         groups = self._capabilities.load_groups(launch).found
         stores = self._capabilities.epilogue_stores(launch, schedule.tile_threads)
         check_overrides(launch, self._overrides, schedule, groups, stores, shared_bytes)
-        loops = [s for s in walk(launch.body) if isinstance(s, For) and is_pipelined(s)]
-        check_placements(loops, self._overrides.loops, self.placements, schedule)
+        check_placements(pipelined_loops(launch.body), self._overrides.loops, self.placements, schedule)
         return schedule
 
     def _with_held_operands(self, consumers: int) -> LoadGroups | None:
@@ -249,7 +248,7 @@ class _Choice:
     def placements(self) -> tuple[Placement | None, ...]:
         """The placement of the statements of each pipelined loop; None for those in program order."""
         found = {each.loop.var: each.placement for each in self.loop_schedules if not each.schedule.in_flight}
-        return tuple(found.get(s.var) for s in walk(self._launch.body) if isinstance(s, For) and is_pipelined(s))
+        return tuple(found.get(loop.var) for loop in pipelined_loops(self._launch.body))
 
     def _split_k_schedule(self, consumers: int) -> Schedule | None:
         """The schedule in which several blocks split the reduction of a tile; None if that does not pay."""

@@ -17,16 +17,13 @@ from tilelang.analysis.whole_stores import overwritten
 from tilelang.ir.buffer import Scope
 from tilelang.ir.expr import int_const
 from tilelang.ir.sequences import statements_of
-from tilelang.ir.stmt import Alloc, Bind, For, Launch, ParallelLoop, Stmt
+from tilelang.ir.stmt import Alloc, Bind, Launch, ParallelLoop, Stmt
 from tilelang.ir.visit import walk
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.performance.gemm import TiledGemm, gemm_seconds
 from tilelang.schedule.iteration import trip_count
-from tilelang.schedule.load_groups import (
-    flatten_sequences,
-    is_pipelined,
-)
+from tilelang.schedule.load_groups import flatten_sequences, pipelined_loops
 from tilelang.targets.machine import Machine
 from tilelang.targets.nvidia.gemm_tiles import CLUSTER_SPLITS, WORKSPACE_SPLITS
 from tilelang.targets.nvidia.passes.cluster_split_k import split
@@ -67,7 +64,7 @@ def choose_workspace_splits(launch: Launch, machine: Machine) -> int:
 
 def _tiled_gemm(launch: Launch, machine: Machine) -> TiledGemm | None:
     """The gemm that a launch computes; None if it is not the only one, its sizes are not known, or it has a cluster."""
-    loops = [s for s in walk(launch.body) if isinstance(s, For) and is_pipelined(s)]
+    loops = pipelined_loops(launch.body)
     gemms = [s for s in walk(launch.body) if isinstance(s, Gemm)]
     if not len(loops) == len(gemms) == 1 or launch.hints.cluster != (1, 1, 1):
         return None

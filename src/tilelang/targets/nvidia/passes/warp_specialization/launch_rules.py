@@ -5,10 +5,10 @@ Takes a launch as `flatten_sequences` gives it; gives the gemms that its consume
 
 from __future__ import annotations
 
-from tilelang.ir.stmt import CallStmt, For, Launch, TileOp
+from tilelang.ir.stmt import CallStmt, Launch, TileOp
 from tilelang.ir.visit import uses, walk
 from tilelang.ops.gemm import Gemm
-from tilelang.schedule.load_groups import LoadGroups, is_pipelined
+from tilelang.schedule.load_groups import LoadGroups, pipelined_loops
 
 
 class NotSpecialized(Exception):
@@ -46,8 +46,7 @@ def pipelined_gemms(launch: Launch, load_groups: LoadGroups) -> list[Gemm]:
     """
     loaded = {tile for load_group in load_groups.found for tile in load_group.tiles}
     filled = {copy.dst.buffer: (copy, reason) for copy, reason in load_groups.refused}
-    loops = [s for s in walk(launch.body) if isinstance(s, For) and is_pipelined(s)]
-    gemms = [s for loop in loops for s in walk(loop) if isinstance(s, Gemm)]
+    gemms = [s for loop in pipelined_loops(launch.body) for s in walk(loop) if isinstance(s, Gemm)]
     for gemm in gemms:
         for operand in (gemm.a.buffer, gemm.b.buffer):
             if operand in filled and operand not in loaded:

@@ -37,7 +37,7 @@ from tilelang.schedule.consumer_loops import (
 from tilelang.schedule.explain import ProducerLoad, program_order, timeline
 from tilelang.schedule.in_flight import adds_to_same_registers
 from tilelang.schedule.live_registers import live_registers
-from tilelang.schedule.load_groups import LoadGroup, is_pipelined
+from tilelang.schedule.load_groups import LoadGroup, pipelined_loops
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.loop_graph import LoopGraph, Work, loop_graph, reordering_refusal
 from tilelang.schedule.modulo import (
@@ -196,7 +196,7 @@ def loop_schedules(
         ProgramError: A given placement does not fit its loop.
     """
     domain = domain.with_extents(launch.block_vars, launch.grid)
-    loops = [loop for loop in walk(launch.body) if isinstance(loop, For) and is_pipelined(loop)]
+    loops = pipelined_loops(launch.body)
     if given is not None and len(given) != len(loops):
         raise wrong_number_of_loops(launch, len(given), len(loops))
     stores = capabilities.epilogue_stores(launch, schedule.tile_threads) if schedule.epilogue_parts else ()
