@@ -4,9 +4,10 @@ import pytest
 
 from tilelang.dtypes import INT32
 from tilelang.errors import NOWHERE, Loc
+from tilelang.ir.callee import Routine
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Var, as_expr
-from tilelang.ir.stmt import Bind, Break, Continue, Group, Seq, TileOp, seq
+from tilelang.ir.stmt import Bind, Break, CallStmt, Continue, Group, Seq, TileOp, seq
 
 
 def test_statements_are_compared_by_identity_and_keep_their_location() -> None:
@@ -59,3 +60,9 @@ def test_groups_of_one_may_be_any_thread_of_their_warp() -> None:
 def test_groups_of_the_same_threads() -> None:
     assert Group(0, 128).same_threads(Group(0, 128, collective=True))
     assert not Group(0, 128).same_threads(Group(0, 64))
+
+
+def test_a_call_has_the_name_that_the_user_wrote() -> None:
+    routine = Routine("barrier_init", {}, {})
+    assert "barrier_init" == CallStmt(routine, ()).name
+    assert "T.alloc_barrier" == CallStmt(routine, (), written="T.alloc_barrier").name

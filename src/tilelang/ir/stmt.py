@@ -350,6 +350,11 @@ class CallStmt(Stmt):
     result: Var | None = None
     written: str = ""
 
+    @property
+    def name(self) -> str:
+        """The name that errors give it: what the user called, or the routine that the compiler adds."""
+        return self.written or self.routine.name
+
 
 @record(slots=True)
 class LaunchHints:

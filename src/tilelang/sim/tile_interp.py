@@ -247,7 +247,7 @@ class Interpreter:
         """Do nothing: an operator that only orders work of threads has no meaning in a sequential program."""
         effect = stmt.routine.effect if isinstance(stmt.routine, Instruction) else Effect.NONE
         if not effect or Effect.SYNC_GRID in effect or stmt.reads or stmt.writes or stmt.result is not None:
-            raise _refusal(stmt.written or stmt.routine.name)
+            raise _refusal(stmt.name)
 
     def _launch(self, stmt: Launch) -> None:
         if stmt.thread is not None:

@@ -118,7 +118,7 @@ def refuse_threads(func: PrimFunc, where: str, hint: str) -> None:
         inside = [e for root in expressions(stmt) for e in walk_expr(root)]
         name = ""
         if isinstance(stmt, CallStmt):
-            name = stmt.written or stmt.routine.name
+            name = stmt.name
         elif any(e in threads for e in inside):
             calls = (s.written for s in walk(stmt) if isinstance(s, CallStmt) and s.loc == stmt.loc)
             name = next(filter(None, calls), "the thread index")  # such as T.alloc_barrier, which one thread does
@@ -145,7 +145,7 @@ def _check_features(func: PrimFunc, target: Target) -> None:
     for stmt in walk(func.body):
         required, instead, needs, texts = "", "", NOTHING, frozenset[str]()
         if isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction):
-            feature, needs = stmt.written or stmt.routine.name, stmt.routine.needs
+            feature, needs = stmt.name, stmt.routine.needs
             texts, instead = frozenset(stmt.routine.texts), stmt.routine.instead
         elif isinstance(stmt, TileOp):
             feature = stmt.name

@@ -63,18 +63,18 @@ class _Resolve(Rewriter):
     def _check_mask(self, call: CallStmt) -> None:
         """Refuses masks, which come first or are the result, that do not have a bit for each lane."""
         mask = call.args[0] if call.args else call.result
-        lanes, width, what = self._machine.warp_size, _width(call), call.written or call.routine.name
+        lanes, width = self._machine.warp_size, _width(call)
         if width is not None and width > lanes:
             with call.loc:
                 raise NoLowering(
-                    f"{what}: a width of {width} lanes, but a warp of {self._machine.name} has {lanes}",
+                    f"{call.name}: a width of {width} lanes, but a warp of {self._machine.name} has {lanes}",
                     hint=f"write width={lanes}",
                 )
         if lanes != LANES and isinstance(mask, Expr) and mask.dtype == MASK:
             instead = call.routine.instead if isinstance(call.routine, Instruction) else ""
             with call.loc:
                 raise NoLowering(
-                    f"{what}: names lanes by the bits of a {MASK!s}, but a warp of {self._machine.name} "
+                    f"{call.name}: names lanes by the bits of a {MASK!s}, but a warp of {self._machine.name} "
                     f"has {lanes} lanes",
                     hint=(instead or "write T.reduce_sum, T.cumsum and the like on tiles, which suit warps of any size")
                     + ("" if width is None else f", or width={lanes} for shuffles among {lanes} lanes"),

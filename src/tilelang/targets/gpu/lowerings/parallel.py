@@ -386,7 +386,7 @@ class _Body(Rewriter):
         for operand in (*node.args, *node.reads, *node.writes):
             if isinstance(operand, Region) and operand.buffer in self._context.registers:
                 raise NoLowering(
-                    f"{node.written or node.routine.name}: '{operand.buffer.name}' is spread over the threads",
+                    f"{node.name}: '{operand.buffer.name}' is spread over the threads",
                     hint="allocate it with T.alloc_local",
                 )
 

@@ -115,7 +115,7 @@ class _Proof:
             stmt, region = step.stmt, _barrier_of(step.stmt)
             if region is None:
                 if isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction):
-                    raise _Refused(f"{stmt.written or stmt.routine.name} orders threads by other means")
+                    raise _Refused(f"{stmt.name} orders threads by other means")
                 if isinstance(stmt, Gemm) and (stmt.wait or stmt.required_lowering):
                     raise _Refused("a gemm still runs after its statement")
                 continue
@@ -127,7 +127,7 @@ class _Proof:
                 continue
             assert isinstance(stmt, CallStmt)
             if stmt.routine not in _ON_BARRIERS:
-                raise _Refused(f"{stmt.written or stmt.routine.name} uses '{barrier.name}'")
+                raise _Refused(f"{stmt.name} uses '{barrier.name}'")
             if stmt.routine in _ARRIVALS:
                 arrived[barrier] += step.group.count
             if stmt.routine is MBARRIER_WAIT:

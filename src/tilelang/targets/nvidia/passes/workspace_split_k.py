@@ -92,7 +92,7 @@ def _check_launch(launch: Launch) -> None:
         raise NotSplit("only the call knows how many tiles there are")
     for stmt in walk(launch.body):
         if isinstance(stmt, CallStmt):
-            raise NotSplit(f"the kernel calls {stmt.written or stmt.routine.name} itself")
+            raise NotSplit(f"the kernel calls {stmt.name} itself")
     if launch.thread is not None and uses(launch.body, launch.thread):
         raise NotSplit("the kernel names the threads")
 
