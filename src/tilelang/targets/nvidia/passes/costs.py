@@ -58,8 +58,12 @@ def stages_that_hide_loads(stage_bytes: int, cycles: int, rates: Rates) -> int:
         cycles: Cycles in which a stage is in use.
         rates: Rates of the machine.
     """
-    loading = rates.memory_latency * (1 + rates.queueing) + stage_bytes / rates.loaded_bytes
-    return 1 + math.ceil(loading / max(cycles, 1))
+    return 1 + math.ceil(arrival_cycles(stage_bytes, rates) / max(cycles, 1))
+
+
+def arrival_cycles(count: int, rates: Rates) -> float:
+    """Cycles until a load of some bytes has arrived, where all multiprocessors load at once."""
+    return rates.memory_latency * (1 + rates.queueing) + count / rates.loaded_bytes
 
 
 def load_cycles(count: int, rates: Rates) -> int:

@@ -12,6 +12,7 @@ from tilelang.schedule.explain import ProducerLoad
 from tilelang.schedule.load_groups import LoadGroup
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.targets.machine import Machine
+from tilelang.targets.nvidia.passes.costs import arrival_cycles
 from tilelang.targets.nvidia.schedule import Schedule
 
 
@@ -30,13 +31,12 @@ def producer_loads(
     if rates is None:
         return ()
     for group in load_groups:
-        sizes = {copy: group.bytes_of(copy) for copy in group.copies}
-        arrival = rates.memory_latency * (1 + rates.queueing) + sum(sizes.values()) / rates.loaded_bytes
-        for copy, size in sizes.items():
+        arrival = math.ceil(arrival_cycles(group.bytes, rates))
+        for copy in group.copies:
             readers = frozenset(number for number, _, _ in body.storages.get(copy.dst.buffer.storage, ()))
             label = f"line {copy.loc.line}" if copy.loc.line else f"T.copy to '{copy.dst.buffer.name}'"
-            cycles = math.ceil(size / rates.loaded_bytes)
-            made.append(ProducerLoad(label, readers, cycles, math.ceil(arrival), schedule.stages))
+            cycles = math.ceil(group.bytes_of(copy) / rates.loaded_bytes)
+            made.append(ProducerLoad(label, readers, cycles, arrival, schedule.stages))
     return tuple(made)
 
 
