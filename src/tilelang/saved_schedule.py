@@ -116,6 +116,7 @@ class Kind:
     example: str
 
 
+MAX_CONSUMERS = 4  # warp groups
 MAX_CLUSTER = 8  # blocks that a cluster may have on all GPUs
 MAX_EPILOGUE_PARTS = 8
 
@@ -186,7 +187,7 @@ KINDS = MappingProxyType(
     {
         "specialized": BOOLEAN,
         "persistent": BOOLEAN,
-        "consumers": integer(1, 4),
+        "consumers": integer(1, MAX_CONSUMERS),
         "stages": integer(1, 64),
         "epilogue_parts": Kind(_parts, f"True, False or a number of parts up to {MAX_EPILOGUE_PARTS}", "2"),
         "mma_in_flight": integer(0, 1),

@@ -10,7 +10,7 @@ import tilelang
 import tilelang.language as T
 from tilelang.errors import Loc, ProgramError, ResourceError
 from tilelang.ir.stmt import Stmt
-from tilelang.schedule.override_errors import statement_at
+from tilelang.schedule.override_errors import nearest_fitting, statement_at
 
 HOPPER = {"kind": "cuda", "arch": "sm_90a"}
 AMPERE = {"kind": "cuda", "arch": "sm_80"}
@@ -208,3 +208,9 @@ def test_a_saved_schedule_of_another_program(target):
 def test_statements_have_their_lines_where_these_are_known():
     assert "a Stmt" == statement_at(Stmt())
     assert "the statement in line 7" == statement_at(Stmt(loc=Loc("program.py", 7)))
+
+
+def test_the_nearest_number_that_fits_is_the_smaller_of_two():
+    fits = {2, 6}.__contains__
+    assert [2, 6] == [nearest_fitting(wanted, 8, fits) for wanted in (4, 5)]
+    assert nearest_fitting(4, 1, fits) is None

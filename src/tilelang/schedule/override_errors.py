@@ -6,6 +6,8 @@ write instead.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tilelang.errors import ProgramError, ResourceError
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.stmt import For, Launch, Stmt
@@ -173,6 +175,11 @@ def impossible_together(
         loc=launch.loc,
         hint=f"{instead} {'fits' if len(given) == 1 else 'fit'}",
     )
+
+
+def nearest_fitting(wanted: int, most: int, fits: Callable[[int], bool]) -> int | None:
+    """The number from 1 to `most` that fits and is closest to a wanted one; None if none fits."""
+    return next(filter(fits, sorted(range(1, most + 1), key=lambda number: abs(number - wanted))), None)
 
 
 def key_of(field: str) -> str:

@@ -30,7 +30,13 @@ from tilelang.passes.tile import demote_fragments, flatten_parallel
 from tilelang.passes.tile.expand_to_loops import all_but_gemms_expanded
 from tilelang.saved_schedule import MAX_CLUSTER, Placement, ScheduleOverrides, fields_set
 from tilelang.schedule.load_groups import LoadGroup, LoadGroups, flatten_sequences, pipelined_loops
-from tilelang.schedule.override_errors import check_launches, check_only_placements, impossible, impossible_together
+from tilelang.schedule.override_errors import (
+    check_launches,
+    check_only_placements,
+    impossible,
+    impossible_together,
+    nearest_fitting,
+)
 from tilelang.targets.nvidia.machines import Feature
 from tilelang.targets.nvidia.passes.choose_cluster import (
     Extents,
@@ -259,8 +265,7 @@ class _Choice:
         except (NotSpecialized, NotSplit) as reason:
             if asked is None:
                 return None
-            others = sorted(range(1, MAX_CLUSTER + 1), key=lambda count: abs(count - blocks))
-            fitting = next(count for count in others if self._can_split_by(count, consumers))
+            fitting = nearest_fitting(blocks, MAX_CLUSTER, lambda count: self._can_split_by(count, consumers))
             raise impossible(self._launch, "split_k", blocks, str(reason), fitting) from None
 
     def _can_split_by(self, blocks: int, consumers: int) -> bool:

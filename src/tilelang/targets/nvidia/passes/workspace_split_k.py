@@ -43,7 +43,7 @@ from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.properties import Property
 from tilelang.saved_schedule import ScheduleOverrides
 from tilelang.schedule.load_groups import flatten_sequences
-from tilelang.schedule.override_errors import impossible
+from tilelang.schedule.override_errors import impossible, nearest_fitting
 from tilelang.targets.nvidia.isa.dependent_launch import GRID_DEPENDENCY_WAIT
 from tilelang.targets.nvidia.machines import Feature
 from tilelang.targets.nvidia.passes.choose_split_k import choose_workspace_splits
@@ -271,7 +271,8 @@ class _Launches(Rewriter):
                 return node
             if last_wave > 1:
                 raise impossible(node, "last_wave", last_wave, str(reason), 1) from None
-            raise impossible(node, "workspace_split", all_tiles, str(reason), _nearest(node, all_tiles or 1)) from None
+            fitting = nearest_fitting(parts, parts - 1, lambda count: _can_split(node, count))
+            raise impossible(node, "workspace_split", parts, str(reason), fitting) from None
         self._number += sum(isinstance(stmt, Launch) for stmt in made) - 1
         return Seq(made, loc=node.loc)
 
@@ -284,16 +285,12 @@ class _Launches(Rewriter):
         return (*sums, dataclasses.replace(waves, plan=plan), filling, adding)
 
 
-def _nearest(launch: Launch, parts: int) -> int:
-    """The number of blocks closest to `parts` that can share each tile of a launch."""
-
-    def is_possible(count: int) -> bool:
-        try:
-            return count == 1 or bool(split(launch, count, required=True))
-        except NotSplit:
-            return False
-
-    return next(filter(is_possible, range(parts - 1, 0, -1)))
+def _can_split(launch: Launch, parts: int) -> bool:
+    """Whether so many blocks can share each tile of a launch."""
+    try:
+        return parts == 1 or bool(split(launch, parts, required=True))
+    except NotSplit:
+        return False
 
 
 def _is_free(overrides: ScheduleOverrides) -> bool:

@@ -9,13 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from tilelang.ir.stmt import For, Launch
-from tilelang.saved_schedule import MAX_EPILOGUE_PARTS, Placement, ScheduleOverrides
+from tilelang.saved_schedule import MAX_CONSUMERS, MAX_EPILOGUE_PARTS, Placement, ScheduleOverrides
 from tilelang.schedule.load_groups import LoadGroup
 from tilelang.schedule.override_errors import (
     impossible,
     impossible_consumers,
     impossible_placement,
     impossible_registers,
+    nearest_fitting,
     too_many_registers,
     too_many_stages,
 )
@@ -25,7 +26,6 @@ from tilelang.targets.nvidia.passes.warp_specialization.epilogue import Epilogue
 from tilelang.targets.nvidia.passes.warp_specialization.register_budget import registers_of
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule
 
-MAX_CONSUMERS = 4
 _WHY_NO_PING_PONG = (
     "two warpgroups alternate where blocks are persistent and their one loop is one gemm beside its loads; those that "
     "share tiles take turns where a software-pipelined loop issues several gemms at once"
@@ -41,8 +41,7 @@ def check_consumers(launch: Launch, consumers: int, refusal: Callable[[int], str
         refusal: Why a number of them is unsuitable; empty if it is not.
     """
     reason = refusal(consumers)
-    others = sorted(range(1, MAX_CONSUMERS + 1), key=lambda count: abs(count - consumers))
-    fitting = next((count for count in others if not refusal(count)), None) if reason else None
+    fitting = nearest_fitting(consumers, MAX_CONSUMERS, lambda count: not refusal(count)) if reason else None
     if fitting is not None:
         raise impossible_consumers(launch, consumers, reason, fitting)
 
@@ -106,12 +105,15 @@ def _check_ping_pong(launch: Launch, overrides: ScheduleOverrides, schedule: Sch
 
 def _refuse_parts(launch: Launch, parts: bool | int, stores: Sequence[EpilogueStore]) -> NoReturn:
     """Raises with the nearest number of parts in which the epilogue can store."""
-    possible = [n for n in range(1, MAX_EPILOGUE_PARTS + 1) if any(split_into_parts(s, n).parts == n for s in stores)]
+
+    def fits(count: int) -> bool:
+        return any(split_into_parts(store, count).parts == count for store in stores)
+
+    fitting = nearest_fitting(parts, MAX_EPILOGUE_PARTS, fits)
     reason = f"no results have rows of {parts} equal parts that can be stored through shared memory"
-    if not possible:
+    if fitting is None:
         reason = "no results can be stored through shared memory while the next tile is computed"
-    nearest = min(possible, key=lambda n: abs(n - parts), default=0)
-    raise impossible(launch, "epilogue_parts", parts, reason, nearest)
+    raise impossible(launch, "epilogue_parts", parts, reason, fitting or 0)
 
 
 def check_placements(
