@@ -38,24 +38,14 @@ from tilelang.schedule.override_errors import (
     nearest_fitting,
 )
 from tilelang.targets.nvidia.machines import Feature
-from tilelang.targets.nvidia.passes.choose_cluster import (
-    Extents,
-    cluster_of,
-    is_persistent,
-    with_multicast,
-)
+from tilelang.targets.nvidia.passes.choose_cluster import Extents, cluster_of, is_persistent, with_multicast
 from tilelang.targets.nvidia.passes.choose_split_k import choose_cluster_splits
 from tilelang.targets.nvidia.passes.choose_tile_order import choose_tile_order, panel_of
 from tilelang.targets.nvidia.passes.cluster_split_k import split
 from tilelang.targets.nvidia.passes.gemm_loop import NotSplit
-from tilelang.targets.nvidia.passes.warp_specialization.capabilities import (
-    TargetCapabilities,
-    target_capabilities,
-)
+from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities, target_capabilities
 from tilelang.targets.nvidia.passes.warp_specialization.check_overrides import check_overrides, check_placements
-from tilelang.targets.nvidia.passes.warp_specialization.consumer_count import (
-    choose_consumers,
-)
+from tilelang.targets.nvidia.passes.warp_specialization.consumer_count import choose_consumers
 from tilelang.targets.nvidia.passes.warp_specialization.epilogue import first_release
 from tilelang.targets.nvidia.passes.warp_specialization.held_operands import with_held_operands
 from tilelang.targets.nvidia.passes.warp_specialization.launch_rules import (
@@ -151,7 +141,6 @@ class _Launches(Rewriter):
         node = self._capabilities.with_plans(choice.prepared or choice.launch, choice.gemms, schedule.tile_threads)
         return dataclasses.replace(node, hints=dataclasses.replace(node.hints, cluster=schedule.cluster), plan=plan)
 
-
     def _check_alone(self, launch: Launch, overrides: ScheduleOverrides, reason: str) -> None:
         """Raises if warps are not specialized because of what the user sets."""
         free = ScheduleOverrides(specialized=overrides.specialized)
@@ -213,9 +202,8 @@ class _Choice:
         self.notes += self._recomputed(load_groups.found)
         schedule = self._split_k_schedule(consumers) or self._with_second_versions(load_groups, consumers)
         launch, shared_bytes = self._launch, self._target.machine.shared_of_block(self._blocks_per_sm)
-        groups = self._capabilities.load_groups(launch).found
         stores = self._capabilities.epilogue_stores(launch, schedule.tile_threads)
-        check_overrides(launch, self._overrides, schedule, groups, stores, shared_bytes)
+        check_overrides(launch, self._overrides, schedule, load_groups.found, stores, shared_bytes)
         check_placements(pipelined_loops(launch.body), self._overrides.loops, self.placements, schedule)
         return schedule
 
@@ -260,6 +248,8 @@ class _Choice:
         """The schedule in which several blocks split the reduction of a tile; None if that does not pay."""
         asked = self._overrides.split_k
         blocks = asked or choose_cluster_splits(self._launch, consumers, self._target.machine)
+        if blocks == 1:
+            return None
         try:
             return self._split_by(blocks, consumers)
         except (NotSpecialized, NotSplit) as reason:
@@ -270,14 +260,12 @@ class _Choice:
 
     def _can_split_by(self, blocks: int, consumers: int) -> bool:
         try:
-            return blocks == 1 or self._split_by(blocks, consumers) is not None
+            return blocks == 1 or bool(self._split_by(blocks, consumers))
         except (NotSpecialized, NotSplit):
             return False
 
-    def _split_by(self, blocks: int, consumers: int) -> Schedule | None:
-        """The schedule in which `blocks` blocks split the reduction of a tile; None for one."""
-        if blocks == 1:
-            return None
+    def _split_by(self, blocks: int, consumers: int) -> Schedule:
+        """The schedule in which `blocks` blocks split the reduction of a tile."""
         if cluster_of(self._launch, self._overrides.cluster) != (1, 1, 1):
             raise NotSpecialized("blocks run in clusters already")
         if self._overrides.persistent:
@@ -383,18 +371,19 @@ class _Choice:
         alone = schedule.ping_pong or schedule.stages < 2 or schedule.blocks_per_sm > 1 or schedule.split_k > 1
         given, double = (None, False) if alone else (given, double)
         in_flight = self._overrides.mma_in_flight
-        found = loop_schedules(
+        self.loop_schedules, self.loop_notes, self.in_order = loop_schedules(
             launch, groups, capabilities, schedule, domain, given, double=double, in_flight=in_flight
         )
-        self.loop_schedules, self.loop_notes, self.in_order = found
-        if alone:
-            self.in_order += (each.timeline_in_order for each in found[0] if not each.schedule.in_flight)
-            self.loop_schedules, self.loop_notes = [each for each in found[0] if each.schedule.in_flight], []
         reordered = [each for each in self.loop_schedules if not each.schedule.in_flight]
+        if alone:
+            self.in_order += (each.timeline_in_order for each in reordered)
+            self.loop_schedules = [each for each in self.loop_schedules if each.schedule.in_flight]
+            self.loop_notes, reordered = [], []
         self.prepared = with_prepared_loops(launch, reordered) if reordered else None
-        if self.prepared is None:
-            loops = tuple((one.loop.var, one.schedule) for one in self.loop_schedules)
-            return dataclasses.replace(schedule, loops=loops)
+        loops = tuple((one.loop.var, one.schedule) for one in self.loop_schedules)
+        schedule = dataclasses.replace(schedule, loops=loops)
+        if not reordered:
+            return schedule
         needed = max(live_tile_registers(self._launch, consumers), *(one.registers for one in self.loop_schedules))
         producer_threads, registers = self._producer_resources(consumers, needed, groups)
         return dataclasses.replace(
@@ -402,7 +391,6 @@ class _Choice:
             producer_threads=producer_threads,
             registers=registers,
             ordered_issue=issues_in_order(self.loop_schedules, consumers, self._overrides.ping_pong),
-            loops=tuple((one.loop.var, one.schedule) for one in self.loop_schedules),
             speculations=tuple((one.loop.var, s) for one in self.loop_schedules if (s := one.speculation) is not None),
             computed=tuple(tile for one in self.loop_schedules for tile in one.doubled),
         )

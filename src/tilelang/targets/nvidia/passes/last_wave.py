@@ -23,9 +23,7 @@ from tilelang.ir.stmt import Launch
 from tilelang.ir.visit import substitute_stmt
 from tilelang.passes.tile.rasterize_grid import smallest
 from tilelang.saved_schedule import ScheduleOverrides
-from tilelang.schedule.load_groups import (
-    flatten_sequences,
-)
+from tilelang.schedule.load_groups import flatten_sequences
 from tilelang.targets.nvidia.passes.choose_cluster import cluster_of
 from tilelang.targets.nvidia.passes.choose_tile_order import choose_tile_order, panel_of
 from tilelang.targets.nvidia.passes.gemm_loop import NotSplit

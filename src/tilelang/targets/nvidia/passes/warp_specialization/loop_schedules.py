@@ -281,8 +281,6 @@ def _limit(found: LoopSchedule) -> str:
 def with_prepared_loops(launch: Launch, schedules: Iterable[LoopSchedule]) -> Launch:
     """The launch with the prepared loops in the place of the original ones, and without tiles that these do not use."""
     prepared = {each.loop.var: each for each in schedules}
-    if not prepared:
-        return launch
     body = _WithPreparedLoops(prepared).visit(launch.body) or Seq((), loc=launch.loc)
     annotated = {buffer.storage for buffer, _ in launch.hints.layouts}
     unused = _used(launch.body) - _used(body) - annotated
