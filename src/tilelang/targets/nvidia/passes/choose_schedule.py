@@ -53,13 +53,13 @@ from tilelang.targets.nvidia.passes.warp_specialization.launch_rules import (
     check_launch,
     pipelined_gemms,
 )
-from tilelang.targets.nvidia.passes.warp_specialization.loop_schedules import (
+from tilelang.targets.nvidia.passes.warp_specialization.loop_schedules import loop_schedules
+from tilelang.targets.nvidia.passes.warp_specialization.pad_rows import pad_rows_to_swizzle_span
+from tilelang.targets.nvidia.passes.warp_specialization.prepared_loops import (
     LoopSchedule,
     issues_in_order,
-    loop_schedules,
     with_prepared_loops,
 )
-from tilelang.targets.nvidia.passes.warp_specialization.pad_rows import pad_rows_to_swizzle_span
 from tilelang.targets.nvidia.passes.warp_specialization.register_budget import (
     fits_ping_pong,
     live_tile_registers,
