@@ -16,15 +16,16 @@ from tilelang.ops.gemm import Gemm
 from tilelang.performance.chain import softmax_instructions, step_cycles, thread_cycles
 from tilelang.targets.machine import Machine, Rates
 from tilelang.targets.nvidia.isa.wgmma import ROWS
-from tilelang.targets.nvidia.passes.warp_specialization.speculative_softmax import SpeculativeLoop
+from tilelang.targets.nvidia.passes.warp_specialization.speculative_softmax import (
+    MIN_SPECULATING_WARPGROUPS,
+    SpeculativeLoop,
+)
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
 
 _KEYS = (128, 96, 64)  # of a step
-_WARPGROUPS = 3
 _HELD = 256  # columns of float32 for which these have registers: of scores, probabilities in 16 bits and output
 _CLEARLY_FASTER = 0.95  # of a time, and where masks take time, too, which are not counted:
 _DESPITE_MASKS = 0.9
-_GEMM_AND_WAIT = 2  # statements that compute scores without masks
 _MANY = 1 << 10  # blocks along a dimension of the grid that is not known
 
 
@@ -48,17 +49,17 @@ def faster_tiles(loop: SpeculativeLoop, launch: Launch, warpgroups: int, machine
         return None
     bits = max(8, min(gemm.operands[0].bits for gemm in own))
     flop = sum(2 * math.prod(size) for size in sizes) * bits / 16 / (rows * keys)  # of a score
-    grid, more = [int_const(extent) or _MANY for extent in launch.grid], _WARPGROUPS * ROWS
+    grid, more = [int_const(extent) or _MANY for extent in launch.grid], MIN_SPECULATING_WARPGROUPS * ROWS
     count, longest = math.prod(grid), max(grid)
     fewer = count // longest * -(-longest * rows // more)  # that dimension divides rows, most likely
     now = _seconds(flop, count, rows, keys, warpgroups, machine, machine.rates, searches=True)
-    then = _seconds(flop, fewer, more, wider, _WARPGROUPS, machine, machine.rates, searches=False)
-    if then > now * (_CLEARLY_FASTER if loop.product == _GEMM_AND_WAIT else _DESPITE_MASKS):
+    then = _seconds(flop, fewer, more, wider, MIN_SPECULATING_WARPGROUPS, machine, machine.rates, searches=False)
+    if then > now * (_DESPITE_MASKS if loop.has_masks else _CLEARLY_FASTER):
         return None
+    threads = MIN_SPECULATING_WARPGROUPS * WARPGROUP_THREADS
     return Note(
         f"T.online_softmax looks for the largest scores in all iterations: with tiles of {more} rows and {wider} keys, "
-        f"and {_WARPGROUPS * WARPGROUP_THREADS} threads, it does in few, which takes {1 - then / now:.0%} less time by "
-        "estimate",
+        f"and {threads} threads, it does in few, which takes {1 - then / now:.0%} less time by estimate",
         loop.vote.loc,
     )
 

@@ -55,17 +55,17 @@ from tilelang.targets.nvidia.passes.warp_specialization.gemm_graph import gemm_g
 from tilelang.targets.nvidia.passes.warp_specialization.prepared_loops import LoopSchedule
 from tilelang.targets.nvidia.passes.warp_specialization.producer_loads import partition_names, producer_loads
 from tilelang.targets.nvidia.passes.warp_specialization.register_budget import loop_values, registers_for_tiles
-from tilelang.targets.nvidia.passes.warp_specialization.speculative_softmax import SpeculativeLoop, with_speculation
+from tilelang.targets.nvidia.passes.warp_specialization.speculative_softmax import (
+    MIN_SPECULATING_WARPGROUPS,
+    SpeculativeLoop,
+    with_speculation,
+)
 from tilelang.targets.nvidia.schedule import MAX_VOTING_WARPGROUPS, WARPGROUP_THREADS, Schedule
 from tilelang.transforms.split_masks import has_masks, without_masks
 
 # Versions of tiles that both stages of a loop read, and so hold for two iterations: with fewer, no load overlaps gemms.
 # MLA decode with two versions reached 499 TFLOP/s in program order on an H200, and 392 in two stages.
 _MIN_CROSSING_VERSIONS = 3
-
-# From so many consumer warpgroups on, softmaxes speculate. Two were up to 7 % faster so on an H200 in attention of 128
-# dimensions, and up to 6 % slower in that of 64; but loops with both steps take the CUDA compiler 0.4 s longer.
-_MIN_SPECULATING_WARPGROUPS = 3
 
 KEEPS_ORDER = "T.Pipelined: consumers keep program order"  # how the notes on loops begin in which nothing overlaps
 
@@ -207,13 +207,13 @@ class _Scheduling:
 
     def _speculative(self) -> SpeculativeLoop | None:
         """The loop with a speculative step, if its warpgroups can vote and its schedule may have two stages."""
-        if not _MIN_SPECULATING_WARPGROUPS <= self.schedule.consumers <= MAX_VOTING_WARPGROUPS:
+        if not MIN_SPECULATING_WARPGROUPS <= self.schedule.consumers <= MAX_VOTING_WARPGROUPS:
             return None
         return self._with_speculation()
 
     def of_more_warpgroups(self) -> list[Note]:
         """What there is to gain by as many warpgroups as speculate, if there is one less."""
-        if self.schedule.consumers != _MIN_SPECULATING_WARPGROUPS - 1 or self.saved is not None:
+        if self.schedule.consumers != MIN_SPECULATING_WARPGROUPS - 1 or self.saved is not None:
             return []
         machine, speculative = self.capabilities.context.target.machine, self._with_speculation()
         note = None if speculative is None else faster_tiles(speculative, self.launch, self.schedule.consumers, machine)
