@@ -1,15 +1,22 @@
 """What waits for a gemm that is in flight."""
 
+import dataclasses
+
 import pytest
+from specialized import context, gemm_kernel, launch_of
 
 from tilelang.dtypes import FLOAT32, INT32, as_dtype
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import const
+from tilelang.ir.visit import walk
 from tilelang.lowering.regions import whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
-from tilelang.schedule.in_flight import InFlight, is_fenceable_fragment
+from tilelang.schedule.in_flight import InFlight, adds_to_same_registers, is_fenceable_fragment
+from tilelang.schedule.load_groups import flatten_sequences
+from tilelang.targets.nvidia.backend import LOWERINGS
+from tilelang.targets.nvidia.passes.warp_specialization.capabilities import target_capabilities
 
 FLOAT16 = as_dtype("float16")
 
@@ -47,3 +54,19 @@ def test_a_gemm_blocks_what_touches_its_sums_or_overwrites_its_operands(stmt, ve
 )
 def test_matrices_in_registers_of_16_or_32_bits_are_fenced(buffer, fenced):
     assert fenced == is_fenceable_fragment(buffer)
+
+
+def test_gemms_of_one_shape_may_add_to_the_same_registers_while_others_are_in_flight():
+    func = gemm_kernel(256, 256, 256)
+    launch = flatten_sequences(launch_of(func))
+    (plain,) = (s for s in walk(launch.body) if isinstance(s, Gemm))
+    planned = target_capabilities(func, LOWERINGS, context()).with_plans(launch, [plain], 256)
+    (gemm,) = (s for s in walk(planned.body) if isinstance(s, Gemm))
+    assert adds_to_same_registers(gemm, dataclasses.replace(gemm))
+    assert not adds_to_same_registers(gemm, plain)  # without a plan
+    by_columns = dataclasses.replace(gemm.plan.groups, rows=1, columns=2)
+    other = dataclasses.replace(gemm, plan=dataclasses.replace(gemm.plan, groups=by_columns))
+    assert not adds_to_same_registers(gemm, other)
+    elsewhere = dataclasses.replace(gemm.c.buffer, name="D_l")
+    assert not adds_to_same_registers(gemm, dataclasses.replace(gemm, c=dataclasses.replace(gemm.c, buffer=elsewhere)))
+    assert not adds_to_same_registers(gemm, dataclasses.replace(gemm, a=gemm.c))  # it reads the sums
