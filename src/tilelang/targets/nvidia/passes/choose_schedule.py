@@ -2,8 +2,8 @@
 
 Takes a target's table of lowerings; gives the pass, which writes `plan.schedule` and, on gemms, the plans of wgmma that
 it relies on. Invariant: of the program only the row length of tiles (`pad_rows`), the cluster (`choose_cluster`) and
-loops that `loop_schedules` prepares change; overrides in `pass_configs` hold wherever possible; a note gives the reason
-where a launch with a pipelined gemm is not specialized.
+loops that `loop_schedules` prepares change; what `pass_configs` set holds or is an error, but for clusters whose
+blocks share no tile; a note gives the reason where a launch with a pipelined gemm is not specialized.
 
 The choices follow measurements of hand-written kernels on an H200: consumer warpgroups with multiples of 64 rows each,
 enough stages to hide the latency of memory, persistent blocks where tiles outnumber multiprocessors, and an epilogue
@@ -159,11 +159,11 @@ class _Choice:
         launch: The launch, with operands in registers where that pays.
         notes: Overrides that are left out, and what the producer recomputes.
         gemms: The gemms of pipelined loops.
-        loop_schedules: The loops that the schedule software-pipelines.
+        loop_schedules: The loops in which something overlaps.
         partition_notes: What its partition of the tiles among consumers takes, and another one.
         loop_notes: What is to be said of these, and why it leaves others in program order.
         in_order: The timelines of the others.
-        prepared: The launch with these loops prepared for it; None if there are none.
+        prepared: The launch with the loops of another order prepared for it; None if there are none.
     """
 
     def __init__(

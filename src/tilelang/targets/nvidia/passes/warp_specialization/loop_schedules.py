@@ -1,8 +1,9 @@
 """The modulo schedules of consumers' loops: which of them gain by software pipelining.
 
 Takes a launch and its load groups; gives a `LoopSchedule` for each pipelined loop that takes fewer cycles than in
-program order. The loop is prepared for it: parallel loops are distributed, so that each part can be scheduled on its
-own, and operands of gemms are converted by statements of their own. Invariant: the prepared loop computes the same.
+program order, or so with a gemm in flight. The loop is prepared for it: parallel loops are distributed, so that each
+part can be scheduled on its own, and operands of gemms are converted by statements of their own. Invariant: the
+prepared loop computes the same.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def loop_schedules(
     double: bool = False,
     in_flight: int | None = None,
 ) -> tuple[list[LoopSchedule], list[Note], list[Timeline]]:
-    """The schedules of loops that take fewer cycles than in program order; notes on all, and timelines of the others.
+    """The schedules of loops in which something overlaps; notes on all, and timelines of the others.
 
     Args:
         launch: A launch as `fuse_clears` gives it.
