@@ -25,6 +25,11 @@ def test_copies_and_loops_fill_the_tile_that_they_write(stmt):
     assert target_of(stmt) is S
 
 
+def test_the_tile_behind_a_view_is_what_a_copy_to_the_view_fills():
+    view = dataclasses.replace(S, name="view", view_of=S)
+    assert target_of(dataclasses.replace(COPY, dst=Region(view, exprs(0), exprs(8)))) is S
+
+
 def test_a_copy_is_asynchronous_by_its_plan():
     chosen = dataclasses.replace(COPY, choice="some.way", plan=ChunkPlan(4))
     assert [False, True, False] == [is_asynchronous(each) for each in (COPY, chosen, synchronous(chosen))]

@@ -43,9 +43,9 @@ def synchronous(copy: Copy) -> Copy:
 
 
 def target_of(stmt: Stmt) -> Buffer:
-    """The destination of an asynchronous copy."""
+    """The tile that an asynchronous copy fills, by that name or by that of a view."""
     store = asynchronous_store(stmt)
     if store is not None:
-        return store.buffer
+        return store.buffer.storage
     assert isinstance(stmt, Copy)
-    return stmt.dst.buffer
+    return stmt.dst.buffer.storage

@@ -33,10 +33,16 @@ def kernel(case, stages=3):
             T.clear(total)
             if case == "view":
                 flat = T.view(A_s, (N * N,), "int32")
+            if case == "copy to a view":
+                named, other = T.reshape(A_s, (N, N)), T.alloc_shared((N, N), "int32")
             for k in T.Pipelined(TRIPS, num_stages=stages):
                 if case == "partial":
                     T.copy(A[0:4, k * N : k * N + N], A_s[0:4, :])
                     T.copy(A[4:8, k * N : k * N + N], A_s[4:8, :])
+                elif case == "copy to a view":
+                    T.copy(A[0, k * N], named)
+                    T.copy(A[0, k * N + N], other)
+                    total[0, 0] += other[1, 1]
                 elif case == "own versions":
                     T.copy(A[0, k * N], wide[k % 2, :, :])
                 elif case == "condition":
@@ -120,7 +126,7 @@ def test_loops_that_the_user_has_taken_in_hand_stay_serial(inner, reason):
     assert (None, reason) == plan_loop(dataclasses.replace(loop, body=Seq((*loop.body.body, inner))), {}, SM_80)
 
 
-@pytest.mark.parametrize("case", ["", "table", "twice"])
+@pytest.mark.parametrize("case", ["", "table", "twice", "copy to a view"])
 def test_what_does_not_stand_in_the_way_is_no_reason(case):
     func = kernel(case)
     plan = planned(func)
