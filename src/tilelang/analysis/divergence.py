@@ -193,6 +193,10 @@ class Divergence(_Values):
         self._find(launch.body)
         self._find_divergent_in_group(launch.body, launch, {}, self, divergent_in_group=False)
 
+    def is_uniform(self, expr: Expr) -> bool:
+        """Whether a value does not depend on the thread."""
+        return not self.depends_on_thread((expr,))
+
     def is_own(self, stmt: Stmt) -> bool:
         """Whether each thread that reaches a statement executes its effect; tiles are printed once per group."""
         reached_by_some = self.divergent_in_group if shows_tile(stmt) else self.divergent

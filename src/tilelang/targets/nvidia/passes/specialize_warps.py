@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from tilelang.analysis.uniform_scalars import UniformScalars
+from tilelang.analysis.divergence import divergence
 from tilelang.arith.domain import Domain, of_function
 from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug
@@ -125,7 +125,7 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
     ]
     groups: tuple[AlternateTiles, ...] = _alternate_tiles(launch) if schedule.ping_pong else ()
     domain = domain.with_extents(launch.block_vars, launch.grid)
-    is_uniform = UniformScalars(launch).is_uniform
+    is_uniform = divergence(launch).is_uniform
     rates = rates_of(capabilities.context.target.machine)
     software_pipelines = [
         with_rotation(each, rates, masks=has_masks(each.loop, domain, is_uniform))

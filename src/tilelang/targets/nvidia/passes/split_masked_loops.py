@@ -13,9 +13,9 @@ one loop, which asks whether there is a mask: NVRTC takes a fifth less time for 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from tilelang.analysis.divergence import Divergence, divergence
+from tilelang.analysis.divergence import divergence
 from tilelang.arith.domain import Domain, of_function
 from tilelang.arith.prove import proves
 from tilelang.dtypes import BOOL, INT32
@@ -56,7 +56,7 @@ def _split(launch: Launch, domain: Domain, machine: Machine) -> Launch:
     if schedule_of(launch) is None:
         return launch
     domain = domain.with_extents(launch.block_vars, launch.grid)
-    rewriter = _Loops(divergence(launch), domain, rates_of(machine))
+    rewriter = _Loops(divergence(launch).is_uniform, domain, rates_of(machine))
     body = rewriter.visit(launch.body) or Seq((), loc=launch.body.loc)
     if body is launch.body:
         return launch
@@ -72,8 +72,8 @@ class _Loops(Rewriter):
         split: The loops that were split.
     """
 
-    def __init__(self, values: Divergence, domain: Domain, rates: Rates) -> None:
-        self._values, self._domain, self._rates = values, domain, rates
+    def __init__(self, is_uniform: Callable[[Expr], bool], domain: Domain, rates: Rates) -> None:
+        self._is_uniform, self._domain, self._rates = is_uniform, domain, rates
         self.split: list[For] = []
 
     def stmt(self, node: Stmt) -> Stmt | None:
@@ -99,9 +99,6 @@ class _Loops(Rewriter):
         rebuilt = self.rebuild_stmt(node)
         self._domain = outside
         return rebuilt
-
-    def _is_uniform(self, expr: Expr) -> bool:
-        return not self._values.depends_on_thread((expr,))
 
     def _speculative_copies(self, speculative: For, whole: For) -> Iterator[Stmt]:
         """The parts of a loop with a speculative step, which only iterations without masks take.

@@ -10,20 +10,24 @@ from tilelang.ir.visit import sub_statements, walk
 from tilelang.ops.gemm import Gemm
 
 
-def attention(dim=64, rows=128, ragged=False, through_memory=False):
-    """Two gemms with exponentials between them."""
+def attention(dim=64, rows=128, ragged=False, limited="", through_memory=False):
+    """Two gemms with exponentials between them; `limited` is where the number of iterations without masks is read."""
     threads = rows * 2
 
     @T.prim_func
     def main(Q: T.Tensor((rows, dim), "float16"), K: T.Tensor((250 if ragged else 256, dim), "float16"),
-             V: T.Tensor((250 if ragged else 256, dim), "float16"), O: T.Tensor((rows, dim), "float32")):
+             V: T.Tensor((250 if ragged else 256, dim), "float16"), L: T.Tensor((4,), "int32"),
+             O: T.Tensor((rows, dim), "float32")):
         with T.Kernel(1, threads=threads):
             q, k, v = (T.alloc_shared((n, dim), "float16") for n in (rows, 64, 64))
             scores, out = T.alloc_fragment((rows, 64), "float32"), T.alloc_fragment((rows, dim), "float32")
             most = T.alloc_fragment((rows,), "float32")
             p = T.alloc_shared((rows, 64), "float16") if through_memory else T.alloc_fragment((rows, 64), "float16")
+            limits = T.alloc_shared((4,), "int32")
             T.copy(Q, q)
+            T.copy(L, limits)
             T.clear(out)
+            limit = T.bind(limits[0] if limited == "shared" else L[0]) if limited else 4
             for i in T.Pipelined(4, num_stages=2):
                 T.copy(K[i * 64, 0], k)
                 T.copy(V[i * 64, 0], v)
@@ -33,6 +37,9 @@ def attention(dim=64, rows=128, ragged=False, through_memory=False):
                 else:
                     T.clear(scores)
                 T.gemm(q, k, scores, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
+                if limited:
+                    for r, c in T.Parallel(rows, 64):
+                        scores[r, c] = T.if_then_else(i < limit, scores[r, c], -1e4)
                 T.reduce_max(scores, most, dim=1)
                 for r, c in T.Parallel(rows, 64):
                     scores[r, c] = T.exp2(scores[r, c] - most[r])
@@ -73,6 +80,8 @@ def test_warpgroups_that_issue_in_order_pass_as_many_order_barriers_without_a_ne
 
 OTHERS = {
     "what is split into loops with and without masks": {"ragged": True},
+    "what is split at a limit in global memory": {"limited": "global"},
+    "what is split at a limit in shared memory": {"limited": "shared"},
     "warpgroups that issue in order and compute for longer than their gemms": {"rows": 192},
     "more descriptors than are uniform": {"dim": 256},
     "tiles that other warps read": {"through_memory": True},

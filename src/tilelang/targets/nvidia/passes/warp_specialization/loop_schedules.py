@@ -11,8 +11,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
+from tilelang.analysis.divergence import divergence
 from tilelang.analysis.stage_order import keeps, nearest_legal
-from tilelang.analysis.uniform_scalars import UniformScalars
 from tilelang.arith.domain import Domain
 from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer
@@ -228,7 +228,7 @@ class _Scheduling:
         def can_be_in_flight(gemm: Gemm) -> bool:
             return runs_asynchronously(gemm, self.capabilities.wgmma_refusal, schedule.tile_threads)
 
-        masks = has_masks(self.loop, self.domain, UniformScalars(self.launch).is_uniform)
+        masks = has_masks(self.loop, self.domain, divergence(self.launch).is_uniform)
         return with_speculation(self.loop, can_be_in_flight, masks=masks)
 
     def _scheduled(self, speculative: SpeculativeLoop | None) -> LoopSchedule | str:
@@ -269,7 +269,7 @@ class _Scheduling:
             return refusal
 
         # iterations without masks count, which `split_masked_loops` makes of most: gemms do the clears left in them
-        unmasked = without_masks(ready, self.domain, UniformScalars(self.launch).is_uniform)
+        unmasked = without_masks(ready, self.domain, divergence(self.launch).is_uniform)
 
         rates = rates_of(self.capabilities.context.target.machine)
         retry = None if speculative is None else speculative.retry
