@@ -167,9 +167,11 @@ def impossible_together(
         reason: Why warps are not specialized then.
         fitting: The schedule that the compiler chooses without it.
     """
-    given = fields_set(overrides)
+    given, chosen = fields_set(overrides), fields_set(fitting)
     what = " and ".join(f"{key_of(name)}: {value}" for name, value in given.items())
-    instead = " and ".join(f"{key_of(name)}: {getattr(fitting, name)}" for name in given)
+    instead = " and ".join(
+        f"{key_of(name)}: {chosen[name]}" if name in chosen else f"no {key_of(name)}" for name in given
+    )
     return ProgramError(
         f"pass_configs: warps cannot be specialized with {what}: {reason}",
         loc=launch.loc,

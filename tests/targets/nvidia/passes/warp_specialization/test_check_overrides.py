@@ -126,6 +126,8 @@ def test_overrides_with_which_warps_cannot_be_specialized_are_refused():
     reason = "shared memory holds one version of 98304 bytes of tiles"
     assert f"warps cannot be specialized with 'tl.staged': 1: {reason}" == message
     assert "'tl.staged': 2 fits" == hint
+    _, hint = refused(gemm_kernel(4096, 4096, 4096, 256, 128, 128), schedule='[{"epilogue_parts": 1, "loops": [null]}]')
+    assert "'tl.staged': 2 and no 'loops' of 'tl.schedule' fit" == hint
 
 
 WHY_NO_PING_PONG = (
