@@ -85,6 +85,24 @@ def test_a_note_tells_what_each_partition_of_the_tiles_takes():
     assert text in [note.text for note in plan.notes]
 
 
+def test_no_note_on_partitions_is_left_of_blocks_that_would_stay_only_in_clusters():
+    @T.prim_func
+    def batches(A: T.Tensor((124, 128, 1024), "float16"), C: T.Tensor((124, 128, 128), "float16")):
+        with T.Kernel(1, 1, 124, threads=128) as (_, _, bz):
+            A_s, B_s = (T.alloc_shared((128, 64), "float16") for _ in range(2))
+            C_l = T.alloc_fragment((128, 128), "float32")
+            T.clear(C_l)
+            for k in T.Pipelined(16, num_stages=3):
+                T.copy(A[bz, 0, k * 64], A_s)
+                T.copy(A[bz, 0, 960 - k * 64], B_s)
+                T.gemm(A_s, B_s, C_l, transpose_B=True)
+            T.copy(C_l, C[bz, 0, 0])
+
+    plan = launch_of(warp_specialize(batches, passes=PASSES, cluster=(1, 1, 4))).plan
+    assert not plan.schedule.persistent  # 124 blocks run at once, but not in clusters of 4
+    assert not any("by estimate" in note.text for note in plan.notes)
+
+
 def test_loops_that_load_elements_themselves_need_registers():
     @T.prim_func
     def main(A: T.Tensor((4096, 1024), "float16"), bias: T.Tensor((4096,), "float32"), C: T.Tensor((4096, 4096), "float16")):

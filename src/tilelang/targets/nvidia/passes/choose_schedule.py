@@ -301,6 +301,7 @@ class _Choice:
 
     def _best(self, load_groups: LoadGroups, consumers: int, *, persistent: bool) -> Schedule:
         """The best schedule: `consumers` warpgroups share each tile, or two compute every other tile in ping-pong."""
+        self.partition_notes = []
         shared = self._with_most_stages(load_groups, consumers, persistent, ping_pong=False)
         overrides, found = self._overrides, load_groups.found
         if not persistent or overrides.ping_pong is False or overrides.consumers and not overrides.ping_pong:
