@@ -10,17 +10,12 @@ from tilelang.lowering.registers import Emitter
 from tilelang.ops.gemm import Gemm
 from tilelang.targets.gpu.lowerings.gemm_mma import RegisterGemm
 from tilelang.targets.gpu.lowerings.mma_operand import FragmentOperand, Operand, Share
+from tilelang.targets.nvidia.fragment_registers import registers_for_fragments
 from tilelang.targets.nvidia.isa.atom import MmaAtom, mma
 from tilelang.targets.nvidia.isa.mma import choose_atom
 from tilelang.targets.nvidia.isa.quad_exchange import ELEMENT_BITS, VALUES
 from tilelang.targets.nvidia.lowerings.exchanged_operand import ExchangedOperand
 from tilelang.targets.nvidia.lowerings.mma_operand import MatrixShare, SharedOperand
-
-MAX_REGISTERS = 208
-"""The most registers of a thread for fragments and operands, of 255 that it can have; what is left is for addresses.
-
-Source: CUDA C++ Programming Guide, "Compute Capabilities", maximum number of 32-bit registers per thread.
-"""
 
 
 class GemmMma(RegisterGemm):
@@ -31,8 +26,8 @@ class GemmMma(RegisterGemm):
         return MatrixShare, SharedOperand
 
     def max_registers(self, context: LoweringContext) -> int:
-        """As many on all machines."""
-        return MAX_REGISTERS
+        """Those that a block of so many threads has."""
+        return registers_for_fragments(context.threads, context.target.machine)
 
     def choose(self, op: Gemm, context: LoweringContext) -> MmaAtom | None:
         """The one with the least padding along K, then the largest."""

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import Alloc, Launch, Seq
-from tilelang.ir.visit import walk
+from tilelang.ir.stmt import Launch, Seq
 from tilelang.lowering import by_loop
 from tilelang.lowering.lowering import ACCEPTED
 from tilelang.lowering.regions import whole
@@ -24,7 +23,8 @@ from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.schedule.hold_operands import HoldOperands, depth_of
 from tilelang.targets.gpu.lowerings.gemm_mma import MmaPlan
-from tilelang.targets.nvidia.lowerings.gemm_mma import MAX_REGISTERS
+from tilelang.targets.machine import Machine
+from tilelang.targets.nvidia.fragment_registers import free_registers
 from tilelang.targets.nvidia.machines import WARP_SIZE
 
 _REGISTER_BITS = 32
@@ -33,13 +33,8 @@ _REGISTER_BITS = 32
 class _Columns:
     """All columns of an operand, or none; each answer takes the registers for them."""
 
-    def __init__(self, launch: Launch) -> None:
-        self._threads = launch.num_threads
-        tiles = [s.buffer for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.FRAGMENT]
-        self._registers = MAX_REGISTERS - sum(map(self._of_tile, tiles))
-
-    def _of_tile(self, tile: Buffer) -> int:
-        return -(-(tile.bytes or 0) * 8 // _REGISTER_BITS // self._threads)
+    def __init__(self, registers: int) -> None:
+        self._registers = registers
 
     def __call__(self, gemm: Gemm) -> int:
         plan, depth = gemm.plan, depth_of(gemm)
@@ -64,11 +59,11 @@ def _by_loop(copy: Copy) -> Copy:
     return dataclasses.replace(copy, choice=by_loop.COPY.name, plan=ACCEPTED)
 
 
-def hold_operands(launch: Launch) -> Launch:
+def hold_operands(launch: Launch, machine: Machine) -> Launch:
     """The launch with operands in registers, unless its warps are specialized."""
     if launch.plan.schedule is not None:
         return launch
-    hold = HoldOperands(_Columns(launch), _held, _by_loop)
+    hold = HoldOperands(_Columns(free_registers(launch, machine)), _held, _by_loop)
     body = hold.visit(launch.body) or Seq((), loc=launch.loc)
     if not hold.notes:
         return launch
@@ -76,8 +71,8 @@ def hold_operands(launch: Launch) -> Launch:
     return dataclasses.replace(launch, body=body, plan=plan)
 
 
-def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    return with_launches(func, hold_operands)
+def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
+    return with_launches(func, lambda launch: hold_operands(launch, context.target.machine))
 
 
 PASS = Pass(

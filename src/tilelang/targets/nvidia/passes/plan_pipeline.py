@@ -16,11 +16,9 @@ from typing import ClassVar
 
 from tilelang.arith.domain import Domain
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.stmt import Alloc, For, Launch, PipelineSpec, Stmt
-from tilelang.ir.visit import walk
+from tilelang.ir.stmt import For, Launch, PipelineSpec, Stmt
 from tilelang.ops.copy import Copy
 from tilelang.passes.base import PassContext
-from tilelang.performance.registers import registers_for_blocks
 from tilelang.saved_schedule import Placement, in_sequence
 from tilelang.schedule.async_copies import is_asynchronous, target_of
 from tilelang.schedule.fragment_prefetch import fragment_prefetch
@@ -31,12 +29,10 @@ from tilelang.schedule.plan_pipeline import LoopPlanner, PlannedLoop, plan_pipel
 from tilelang.schedule.prefetch import copies_after_users, prefetch_schedule
 from tilelang.schedule.statement_work import statement_work
 from tilelang.targets.machine import Machine
-from tilelang.targets.nvidia.lowerings.gemm_mma import MAX_REGISTERS
+from tilelang.targets.nvidia.fragment_registers import free_registers
 from tilelang.targets.nvidia.lowerings.operand_load import operand_loads
 from tilelang.targets.nvidia.passes.async_copy_loops import AsyncCopyLoops
 from tilelang.targets.nvidia.passes.costs import copy_work, prefetch_costs, rates_of
-
-_REGISTER_BYTES = 4
 
 
 def plan_loop(
@@ -98,14 +94,6 @@ def _graph(body: LoopBody, copies: AbstractSet[Stmt], versions: int, machine: Ma
     return loop_graph(body, cost, {target_of(copy): versions for copy in copies})
 
 
-def _free_registers(launch: Launch, machine: Machine) -> int:
-    """The registers of a thread that fragments leave, of those for fragments and operands, if a block has as many."""
-    tiles = (s.buffer for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.FRAGMENT)
-    held = sum(tile.bytes or 0 for tile in tiles if tile.view_of is None)
-    given = registers_for_blocks(launch.hints.min_blocks_per_sm or 1, launch.num_threads, machine)
-    return min(MAX_REGISTERS, given) - held // (launch.num_threads * _REGISTER_BYTES)
-
-
 class _Planner(LoopPlanner):
     awaits_other_copies: ClassVar[bool] = True
 
@@ -114,7 +102,7 @@ class _Planner(LoopPlanner):
         self._machine = context.target.machine
         self._copy_loops = AsyncCopyLoops(launch, domain, context)
         self.notes = self._copy_loops.notes
-        self._free_registers = _free_registers(launch, self._machine)
+        self._free_registers = free_registers(launch, self._machine)
 
     def plan(self, loop: For, outside: Mapping[Buffer, str], given: Placement | None) -> PlannedLoop:
         """The loop with the parallel loops marked that run ahead, the tables for them, and its placement."""
