@@ -184,3 +184,21 @@ def test_what_is_loaded_ahead_fits_in_registers_together():
         scaled_rows(p)
         text = to_text(distributed(p, registers)[1])
         assert early == (0 <= text.find("= B[") < text.index("sync_threads()"))
+
+
+def test_a_loop_that_loads_where_it_stands_takes_no_registers():
+    p = ThreadProgram()
+    a, b, c = tensors(p)
+    with p.kernel(1, threads=THREADS):
+        row = p.local("row", (4,))
+        p.store(row, (0,), p.load(a, p.thread))
+        p.store(b, (p.thread,), 1)
+        p.sync()
+        for tensor in (b, a):  # one that is written, and one that is not
+            with unrolled(p, 4) as v:
+                p.store(row, (v,), p.load(tensor, v * THREADS + p.thread))
+        with unrolled(p, 4) as v:
+            p.store(c, (v * THREADS + p.thread,), p.load(row, v))
+    before, after = distributed(p, 4)
+    assert ["A_ahead"] == [s.buffer.name for s in walk(after.body) if isinstance(s, Alloc) and "ahead" in s.buffer.name]
+    np.testing.assert_array_equal(results(before), results(after))

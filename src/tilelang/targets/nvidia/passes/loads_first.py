@@ -85,8 +85,10 @@ class _Body(Rewriter):
                 done[first:first] = loop.front
                 first += len(loop.front)
                 done += loop.rest
+                self._left = loop.left
             elif loop is not None and any(map(stores, walk(stmt))):
                 done += (*loop.front, *loop.rest)
+                self._left = loop.left
             else:
                 done.append(self.visit(stmt) or Seq(()))
             if first is None and any(map(loads, walk(stmt))):
@@ -107,18 +109,19 @@ class _Body(Rewriter):
 
     def stmt(self, node: Stmt) -> Stmt | None:
         loop = self._distributed(node, needs_stores=True)
-        return self.rebuild_stmt(node) if loop is None else Seq((*loop.front, *loop.rest), loc=node.loc)
+        if loop is None:
+            return self.rebuild_stmt(node)
+        self._left = loop.left
+        return Seq((*loop.front, *loop.rest), loc=node.loc)
 
     def _distributed(self, stmt: Stmt, *, needs_stores: bool) -> _Distribution | None:
         """An unrolled loop distributed; None if it does not load, does not store although it needs to, or stays."""
         if not _trips(stmt) or not any(map(loads, walk(stmt))) or needs_stores and not any(map(stores, walk(stmt))):
             return None
         try:
-            loop = _Distribution(stmt, self._left)
+            return _Distribution(stmt, self._left)
         except _Stays:
             return None
-        self._left = loop.left
-        return loop
 
 
 class _Stays(Exception):
@@ -131,7 +134,7 @@ class _Distribution:
     Attributes:
         front: The registers that hold what is loaded, and the loop that loads.
         rest: The other loop.
-        left: How many registers are left.
+        left: How many registers are left if it is taken.
     """
 
     def __init__(self, loop: Stmt, registers: int) -> None:
