@@ -1,12 +1,15 @@
 """How kernels are divided."""
 
+from typing import Any
+
 import level1_programs as graphs
 import numpy as np
 import pytest
 from array_functions import trace
 
 import tilelang.numpy as tnp
-from tilelang.dtypes import as_dtype
+from tilelang.dtypes import INT32, as_dtype
+from tilelang.ir.expr import Var
 from tilelang.ir.stmt import Launch
 from tilelang.ir.visit import walk
 from tilelang.jit.program import lowered
@@ -18,7 +21,7 @@ from tilelang.level1.lower import lower
 from tilelang.level1.placement import Tiling
 from tilelang.level1.split import split
 from tilelang.level1.strength_reduction import with_reduced_strength
-from tilelang.level1.tiles import blocks_of, choose_tiling, split_count, tiled_gemm
+from tilelang.level1.tiles import blocks_of, choose_tiling, split_count, tiled_gemm, tilings_of
 from tilelang.options import CompileOptions
 from tilelang.targets.target import Target, parse_target
 
@@ -187,3 +190,14 @@ def test_operands_have_the_bytes_that_lie_in_shared_memory_though_their_sums_are
     product = tiled_gemm(kernel, choose_tiling(kernel, H200))
     assert product is not None
     assert size == product.operand_bytes
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "clusters"),
+    [(4096, 4096, {(1, 2), (2, 1)}), ("m", 4096, {(2, 1)}), (4096, "n", {(1, 2)}), ("m", 100, set()), ("m", "n", set())],
+)
+def test_tiles_of_unknown_numbers_form_no_clusters(rows: int | str, columns: int | str, clusters: set[Any]) -> None:
+    m, n = (Var(size, INT32, index=True) if isinstance(size, str) else size for size in (rows, columns))
+    (kernel,) = fused_kernels(graphs.matmul(m, n, 4096))  # type: ignore[arg-type]
+    options = [tiling.pass_configs for tiling in tilings_of(kernel, H200)]
+    assert clusters == {each["tl.cluster"] for each in options if "tl.cluster" in each}

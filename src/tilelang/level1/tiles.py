@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tilelang.arith.interval import bounds
@@ -219,7 +219,7 @@ def _gemm_tilings(kernel: FusedKernel, target: Target, *, alone: bool) -> list[T
     known: dict[str, Any] = {"M": m * batch, "N": n, "K": k} if _UNKNOWN > max(m, n, k) else {}
     configs = gemm_configs(target=target, **known)
     switchable, most = alone and plain, 2 * max(m, _MMA_ROWS)
-    configs = [c for c in configs if batch == 1 or PassConfigKey.TL_CLUSTER.value not in c.get(PASS_CONFIGS, {})]
+    configs = [c for c in configs if _has_whole_clusters(c, kernel, row, column, alone=batch == 1)]
     wanted = [c for c in configs if c["block_M"] < most and (switchable or PASS_CONFIGS not in c)]
     wanted = wanted or [min(configs, key=lambda c: (PASS_CONFIGS in c, c["block_M"] * c["block_N"]))]
     last = reduction.reduced[-1]
@@ -241,6 +241,14 @@ def _gemm_tilings(kernel: FusedKernel, target: Target, *, alone: bool) -> list[T
     ]
     distinct = list({str(tiling): tiling for tiling in tilings}.values())
     return _fitting(distinct, kernel, target)
+
+
+def _has_whole_clusters(config: Mapping[str, Any], kernel: FusedKernel, row: Var, column: Var, *, alone: bool) -> bool:
+    """Whether the tiles of a product, if it is `alone` in a launch, surely form whole clusters of a configuration."""
+    along_n, along_m = config.get(PASS_CONFIGS, {}).get(PassConfigKey.TL_CLUSTER.value, (1, 1))
+    sides = ((along_n, column, config["block_N"]), (along_m, row, config["block_M"]))
+    counts = [(count, int_const(kernel.extents[axis]), block) for count, axis, block in sides if count > 1]
+    return all(alone and size is not None and -(-size // block) % count == 0 for count, size, block in counts)
 
 
 def _fitting(tilings: list[Tiling], kernel: FusedKernel, target: Target) -> list[Tiling]:
