@@ -46,6 +46,7 @@ ALLOWED_WORDS: dict[str, tuple[str, str]] = {
     "carver/arch/cuda.py": ("sm_", "`sm_version` of published TileLang"),
     "carver/arch/__init__.py": ("hopper", "`is_hopper_arch` of published TileLang"),
     "carver/arch/kinds.py": ("hopper sm_", "`is_hopper_arch` and `sm_version` of published TileLang"),
+    "carver/template.py": ("hopper", "`is_hopper_arch` of published TileLang"),
     "contrib/nvcc.py": ("griddepcontrol hopper nvrtc sm_ tma", "a facade over NVIDIA's compilers, with the names of published TileLang"),
     "ir/conversion.py": ("sm_", "a message of published TileLang, which names the only machine that can"),
     "jit/kernel.py": ("nvrtc sm_", "names of execution backends and machines that users write"),

@@ -58,6 +58,23 @@ def test_large_products_get_large_tiles() -> None:
     assert "<Rasterization2DRow 4>" == repr(large.rasterization_plan)
 
 
+@pytest.mark.parametrize(
+    ("arch", "rows", "depth", "tiles"),
+    [
+        ("sm_90a", 4096, 128, {(192, 80), (192, 64)}),
+        ("sm_90a", 4096, 64, {(192, 128)}),
+        ("sm_90a", 4096, 256, set()),
+        ("sm_90a", 128, 128, set()),
+        ("sm_80", 4096, 128, set()),
+    ],
+)
+def test_attention_on_hopper_may_have_three_warpgroups(arch: str, rows: int, depth: int, tiles: set[object]) -> None:
+    hints = FlashAttentionTemplate(None, 4, 32, depth, rows, 4096).with_arch(CUDA(arch)).recommend_hints(topk=100)
+    large = [hint for hint in hints if hint.block[2] > 128]
+    assert tiles == {(hint.block[2], hint.rstep[0]) for hint in large}
+    assert all(hint.warp == [1, 1, 16, depth] for hint in large)
+
+
 def test_the_function_of_a_product() -> None:
     func = MatmulTemplate(3, 4, 5, in_dtype="float32", out_dtype="float32", accum_dtype="float32", with_bias=True)
     random = np.random.default_rng(0)

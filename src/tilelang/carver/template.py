@@ -17,7 +17,7 @@ from typing import Any
 from tilelang import language
 from tilelang.api import public
 from tilelang.carver.arch.cuda import CUDA
-from tilelang.carver.arch.kinds import CPU, auto_infer_current_arch, has_mma_support
+from tilelang.carver.arch.kinds import CPU, auto_infer_current_arch, has_mma_support, is_hopper_arch
 from tilelang.carver.roller.hint import Hint
 from tilelang.carver.roller.rasterization import NoRasterization, Rasterization2DRow
 from tilelang.dtypes import as_dtype
@@ -30,6 +30,9 @@ _VECTOR_BYTES = 16
 _FLOPS_PER_BYTE = 64  # of a multiprocessor's matrix unit, per byte that reaches its shared memory from the L2 cache
 _SUMS_PER_THREAD = 128  # registers for sums, beyond which too few are left for operands
 _THREADS = 128
+_ROWS_PER_WARP = 16  # of attention
+# Rows of queries and of keys in attention on Hopper, by the dimension of a head: registers hold no more
+_LARGE_TILES = {64: ((192, 128),), 128: ((192, 80), (192, 64))}
 
 
 @public
@@ -276,14 +279,16 @@ class FlashAttentionTemplate(_Product):
     def _candidates(self) -> Iterator[Any]:
         batch, heads, rows, depth = self.shape
         size, kv = self.in_dtype.storage_bytes, self.seq_kv_length
-        for bm, bn, stages in itertools.product(_tiles_of(rows, 128, 64), _tiles_of(kv, 128, 32), (1, 2, 3)):
+        shapes = [*itertools.product(_tiles_of(rows, 128, 64), _tiles_of(kv, 128, 32))]
+        shapes += _LARGE_TILES.get(depth, ()) if is_hopper_arch(self.arch) and rows > max(shapes)[0] else ()
+        for (bm, bn), stages in itertools.product(shapes, (1, 2, 3)):
             if (bm + stages * 2 * bn) * depth * size > self._shared_bytes():
                 continue
             tiles, steps = batch * heads * -(-rows // bm), -(-kv // bn)
             compute, load = 2 * bm * bn * depth / _FLOPS_PER_BYTE, 2 * bn * depth * size
             step = (max(compute, load) if stages > 1 else compute + load) + 2048 / stages
             cost = self._rounds(tiles) * steps * step
-            warps = 4 if bm <= 64 else 8
+            warps = bm // _ROWS_PER_WARP
             yield cost, Hint([1, 1, bm, depth], [1, 1, bm // warps, depth], [], [bn], stages, use_tc=size <= 2)
 
 
