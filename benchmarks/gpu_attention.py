@@ -18,7 +18,7 @@ _SHAPES = (
 )
 # Rows, keys and threads of a block, by the dim: two warpgroups, or three whose registers are full; and stages, None for
 # as many as fit. Two leave room for a second tile of queries.
-_TILES = {
+TILES = {
     128: ((128, 128, 256, None), (192, 80, 384, None), (192, 80, 384, 2), (192, 64, 384, None)),
     64: ((128, 128, 256, None), (192, 128, 384, None)),
 }
@@ -37,7 +37,7 @@ def attention_against_cudnn(bench, kernels) -> None:
         expected, out = cudnn(q, k, v, causal), torch.full_like(q, float("nan"))
         sides = []
         programs = (kernels.attention_program, kernels.attention_online_program)
-        tiles = _TILES[shape[-1]]
+        tiles = TILES[shape[-1]]
         for program, (block_M, block_N, threads, stages) in itertools.product(programs, tiles):
             configs = {"tl.enable_fast_math": True, **({} if stages is None else {"tl.stages": stages})}
             made = program(*shape, block_M, block_N, threads=threads, causal=causal, dtype=dtype)

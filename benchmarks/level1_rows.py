@@ -16,13 +16,13 @@ class Sides:
 
     Attributes:
         ours: Our side.
-        rivals: The others, by name.
+        rivals: The others, by name: a call, or several of which the fastest counts.
         candidates: All programs of ours, the one that is taken without measuring first: the rivals are the fastest of
             them, on our side the first, and the fastest of the first few.
     """
 
     ours: Callable[[], Any]
-    rivals: dict[str, Callable[[], Any]]
+    rivals: dict[str, Callable[[], Any] | list[Callable[[], Any]]]
     candidates: list[Callable[[], Any]] = field(default_factory=list)
 
 
@@ -209,10 +209,15 @@ class Attention:
 
     def _level2(self, torch, q, k, v):
         import gpu_kernels
+        from gpu_attention import TILES
 
-        program = gpu_kernels.attention_online_program(*self.shape, 128, 128, threads=256, causal=self.causal)
-        kernel = gpu_kernels.build(program, out_idx=[3])  # as exact as ours
-        return lambda: kernel(q, k, v)
+        kernels = []
+        for block_M, block_N, threads in dict.fromkeys(tile[:3] for tile in TILES[self.shape[-1]]):
+            program = gpu_kernels.attention_online_program(
+                *self.shape, block_M, block_N, threads=threads, causal=self.causal
+            )
+            kernels.append(gpu_kernels.build(program, out_idx=[3]))  # as exact as ours
+        return [lambda kernel=kernel: kernel(q, k, v) for kernel in kernels]
 
 
 ATTENTION = (
