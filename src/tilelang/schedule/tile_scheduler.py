@@ -135,7 +135,7 @@ def tile_scheduler(launch: Launch, tiles: int, partitions: tuple[Group, Group], 
     (loop,) = statements_of(launch.body)
     number = statements_of(loop.body)[0] if isinstance(loop, For) else None
     if not isinstance(loop, For) or not isinstance(number, Bind):
-        raise CompilerBug("specialize_warps: a tile order without a loop over tiles")
+        raise CompilerBug("handing out tiles without a loop over them")
     full, empty = (barriers(f"tile_{name}", _SLOTS) for name in ("full", "empty"))
     slots = Buffer("tile_numbers", (const(_SLOTS, INT32),), INT32, Scope.SHARED)
     return TileScheduler(
