@@ -123,6 +123,13 @@ def test_a_phase_may_be_a_quotient_or_count_to_any_number():
     assert all(waits(launch, first) == waits(made, first) for first in range(8))
 
 
+def test_a_phase_is_carried_whose_index_is_simplified_otherwise_than_that_of_the_version():
+    phase = floor("%", floor("/", FIRST * 33 + K + 6, 6), 2)
+    made, launch = reduced(pipeline(floor("%", FIRST * 3 + K, 6), phase, stop=33))
+    assert 0 == divisions(made)
+    assert all(waits(launch, first) == waits(made, first) for first in range(8))
+
+
 def test_a_loop_whose_bounds_have_64_bits_carries_values_of_32():
     begin = Var("k_begin", INT64, index=True)
     loop = pipeline(floor("%", FIRST + K, 3), floor("%", floor("/", FIRST + K, 3), 2), start=begin, stop=begin + 7)

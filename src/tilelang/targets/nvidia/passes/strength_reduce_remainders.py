@@ -104,7 +104,7 @@ class _Reduction:
         """A sequence that each iteration runs once, with carried values and the steps to the next iteration."""
         made: list[Stmt] = []
         steps: list[Stmt] = []
-        wraps: dict[tuple[ExprKey, int], Expr] = {}  # whether a remainder is 0 in the next iteration
+        wraps: list[tuple[Binary, Expr]] = []  # remainders, and whether they are 0 in the next iteration
         carried: dict[ExprKey, Var] = {}  # the variables of values that are carried already
         for child in statements_of(node):
             key = expr_key(self._resolved(child.value)) if isinstance(child, Bind) else None
@@ -132,7 +132,7 @@ class _Reduction:
                 self.preheader.append(Bind(first, self._at_first(bind.value, domain), loc=bind.loc))
         return simplify(substitute(value, self._first), domain)
 
-    def _following(self, bind: Bind, domain: Domain, wraps: dict[tuple[ExprKey, int], Expr]) -> Expr | None:
+    def _following(self, bind: Bind, domain: Domain, wraps: list[tuple[Binary, Expr]]) -> Expr | None:
         """The value that a remainder or quotient has in the next iteration; None if it is none that can be carried."""
         value, var = bind.value, bind.var
         if not isinstance(value, Binary) or not self._is_exact(value, domain):
@@ -142,12 +142,13 @@ class _Reduction:
             if modulus < 2 or is_power_of_two(modulus):
                 return None
             self.counts.add(expr_key(self._resolved(value.a)))
-            wraps[expr_key(value.a), modulus] = last = var == modulus - 1
+            last = var == modulus - 1
+            wraps.append((value, last))
             return select(last, const(0, var.dtype), var + 1)
         quotient = self._quotient(value if modulus is None else value.a)
         if quotient is None or not self._is_exact(quotient, domain):
             return None
-        wrap = wraps.get((expr_key(quotient.a), int_const(quotient.b) or 0))
+        wrap = next((last for remainder, last in wraps if _wrap_together(remainder, quotient, domain)), None)
         if wrap is None:
             return None
         following = var + 1
@@ -195,6 +196,14 @@ class _Reduction:
             if self._loop.var not in variables_of(rest) and self._is_invariant(rest):
                 return self._quotient(part)
         return None
+
+
+def _wrap_together(remainder: Binary, quotient: Binary, domain: Domain) -> bool:
+    """Whether a remainder is 0 wherever a quotient increases; the same number may be written in other terms in each."""
+    modulus = int_const(quotient.b)
+    if modulus is None or modulus != int_const(remainder.b):
+        return False
+    return int_const(simplify((remainder.a - quotient.a) % modulus, domain)) == 0
 
 
 def _range_of(bind: Bind, domain: Domain) -> Expr:
