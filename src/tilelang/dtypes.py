@@ -57,6 +57,7 @@ class DType(str):
         is_float: Whether values are floating-point numbers.
         is_int: Whether values are integers, signed or not; bool is none.
         is_bool: Whether values are truth values.
+        is_tf32: Whether values are floats of 32 bits that conversions round to the 10 bits of fraction of tf32.
     """
 
     kind: Kind
@@ -66,8 +67,9 @@ class DType(str):
     is_float: bool
     is_int: bool
     is_bool: bool
+    is_tf32: bool
 
-    __slots__ = ("bits", "is_bool", "is_float", "is_int", "kind", "lanes", "numpy")
+    __slots__ = ("bits", "is_bool", "is_float", "is_int", "is_tf32", "kind", "lanes", "numpy")
 
     def __new__(cls, name: object) -> DType:
         """The dtype meant by `name`; see `as_dtype`."""
@@ -80,6 +82,7 @@ class DType(str):
         self.kind, self.bits, self.lanes, self.numpy = kind, bits, lanes, storage
         # attributes and no properties: the compiler asks every expression, often
         self.is_float, self.is_int, self.is_bool = kind is Kind.FLOAT, kind in (Kind.INT, Kind.UINT), kind is Kind.BOOL
+        self.is_tf32 = name.startswith("tfloat32")
         return self
 
     @property

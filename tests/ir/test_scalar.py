@@ -5,7 +5,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tilelang.dtypes import BOOL, FLOAT32, INT32, INT64, SCALARS
+from tilelang.dtypes import BOOL, FLOAT32, INT32, INT64, SCALARS, as_dtype
 from tilelang.ir.scalar import (
     COMPARISONS,
     DROPS_NAN,
@@ -187,6 +187,7 @@ def test_tf32_keeps_ten_bits_of_the_fraction():
     values = np.array([1 + 2.0**-10, 1 + 2.0**-11, 1 + 3 * 2.0**-11, np.inf, -1 - 2.0**-12], np.float32)
     assert [1 + 2.0**-10, 1.0, 1 + 2.0**-9, np.inf, -1.0] == round_tf32(values).tolist()
     assert np.isnan(round_tf32(np.array([np.nan], np.float32)))[0]
+    assert round_tf32(values[:4]).tolist() == convert(values[:4], as_dtype("tfloat32x4")).tolist()
 
 
 @pytest.mark.parametrize("name", SCALARS)

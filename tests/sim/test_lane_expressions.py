@@ -295,3 +295,8 @@ def test_equal_lanes_count_as_one_number():
     assert 7 == uniform_int(values, mask)
     assert isinstance(uniform_int(values, ~mask), np.ndarray)
     assert (LANES,) == per_lane(3, LANES).shape
+
+
+def test_vectors_are_rounded_to_tf32_as_elements_are():
+    change = converter(as_dtype("float32x2"), as_dtype("tfloat32x2"))
+    assert [[1.0, 1 + 2.0**-10]] == change(np.array([[1 + 2.0**-12, 1 + 2.0**-10]], np.float32)).tolist()

@@ -205,7 +205,7 @@ def plain_conversion(source: DType, dtype: DType) -> Callable[[Value], Value] | 
 
     Floating-point warnings are left to the caller.
     """
-    if source == dtype and dtype != "tfloat32":
+    if source == dtype and not dtype.is_tf32:
         return _unchanged
     both = {source, dtype}
     if both <= _FLOATS or both <= _INTEGERS or source in _FLOATS and dtype in _INTEGERS:
@@ -248,7 +248,7 @@ def convert(value: Value, dtype: DType) -> Value:
         if dtype.kind.value == "int" and wrapped >> (dtype.bits - 1):
             wrapped -= 1 << dtype.bits
         return dtype.numpy.type(wrapped)
-    if isinstance(value, np.generic) and value.dtype == dtype.numpy and dtype != "tfloat32":
+    if isinstance(value, np.generic) and value.dtype == dtype.numpy and not dtype.is_tf32:
         return value
     with np.errstate(all="ignore"):
         array = np.asarray(value)
@@ -258,7 +258,7 @@ def convert(value: Value, dtype: DType) -> Value:
             return (array != 0)[()]
         if dtype.bits < 8 and dtype.is_int:
             return _wrap_small(array, dtype)[()]
-        if dtype == "tfloat32":
+        if dtype.is_tf32:
             return round_tf32(array.astype(np.float32))[()]
         if array.dtype.kind not in "fiub" and dtype.is_int:  # ml_dtypes float to integer
             array = array.astype(np.float32)

@@ -146,7 +146,7 @@ class Evaluator:
         compute = callee.compute(tuple(arg.dtype for arg in args))
         operands = [self._converted(arg, compute) for arg in args]
         meaning = callee.meaning
-        dtype = FLOAT32 if expr.dtype == "tfloat32" else expr.dtype  # as in operators: only a cast to tf32 rounds
+        dtype = FLOAT32 if expr.dtype.is_tf32 else expr.dtype  # as in operators: only a cast to tf32 rounds
         return lambda: convert(meaning(*[operand() for operand in operands]), dtype)
 
     def _converted(self, expr: Expr, dtype: DType) -> Data:

@@ -290,7 +290,7 @@ class LaneCompiler:
             case Call(callee=callee, args=args):
                 compute = callee.compute(tuple(arg.dtype for arg in args))
                 operands = [(converter(arg.dtype, compute), self.data(arg)) for arg in args]
-                meaning, result = callee.meaning, FLOAT32 if dtype == "tfloat32" else dtype
+                meaning, result = callee.meaning, FLOAT32 if dtype.is_tf32 else dtype
                 if dtype.lanes > 1:
                     shape = (self._warp_size, dtype.lanes)
                     return lambda w: np.broadcast_to(convert(meaning(*[x(w) for _, x in operands]), result), shape)
@@ -405,7 +405,7 @@ def converter(source: DType, dtype: DType) -> Callable[[Value], Value]:
         return lambda value: value
     numpy = dtype.numpy
     direct = is_native(source) or source == "float16"
-    if direct and dtype != "tfloat32" and (is_native(dtype) or (dtype == "float16" and source == "float32")):
+    if direct and not dtype.is_tf32 and (is_native(dtype) or (dtype == "float16" and source == "float32")):
         return lambda value: value.astype(numpy)
     if dtype == "float32" and source == "bfloat16":
         return lambda value: value.astype(numpy)

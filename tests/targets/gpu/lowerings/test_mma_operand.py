@@ -58,10 +58,11 @@ def test_the_tile_of_a_warp_is_a_sequence_of_instruction_tiles():
     np.testing.assert_array_equal(tile.table[5, 4:] - tile.table[5, :4], np.tile([32, 0], (4, 1)))
 
 
-def test_elements_are_loaded_to_other_registers_as_they_are():
+@pytest.mark.parametrize("turned", [False, True])  # by vectors, and by elements
+def test_elements_are_rounded_and_loaded_to_other_registers_as_they_are(turned):
     build, registers = Builder(), Buffer("r", (as_expr(8),), as_dtype("tfloat32"), Scope.LOCAL)
     emit = Emitter(build, Domain())
-    operand = ElementOperand(emit, share(64, 32, "tfloat32", turned=True), ZERO, ZERO, None, sets=1)
+    operand = ElementOperand(emit, share(64, 32, "tfloat32", turned=turned), ZERO, ZERO, None, sets=1)
     operand.fetch(ZERO, tail=False)
     operand.loading_to(registers).fetch(ZERO, tail=False)
     rounded, exact = (s for s in walk(build.finish()) if isinstance(s, Store))

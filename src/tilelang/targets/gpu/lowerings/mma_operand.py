@@ -290,5 +290,6 @@ class FragmentOperand:
 
 
 def rounded(value: Expr) -> Expr:
-    """An element rounded to tf32 if the instruction takes tf32, which would truncate it."""
-    return Cast(Reinterpret(value, FLOAT32), value.dtype) if value.dtype == "tfloat32" else value
+    """Elements rounded to tf32 if the instruction takes tf32, which would truncate them."""
+    dtype = value.dtype
+    return Cast(Reinterpret(value, vector(FLOAT32, dtype.lanes)), dtype) if dtype.is_tf32 else value
