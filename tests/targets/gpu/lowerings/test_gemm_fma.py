@@ -57,6 +57,19 @@ def test_operands_of_two_dtypes(dtypes):
     check(Case(16, 32, 8, dtypes[0], "float32", threads=32, dtype_b=dtypes[1]))
 
 
+class AlmostOne(Case):
+    """A product of numbers that tf32 rounds to 1."""
+
+    def arguments(self, seed):
+        return [np.full_like(array, 1 + 2.0**-12) for array in super().arguments(seed)]
+
+
+@pytest.mark.parametrize(("transpose_a", "transpose_b"), ORDERS)
+def test_elements_are_rounded_to_tf32(transpose_a, transpose_b):
+    got, _ = run(AlmostOne(16, 32, 8, "tfloat32", "float32", transpose_a, transpose_b, clear=True), LOWERING)
+    assert np.array_equal(got, np.full((16, 32), 8))
+
+
 @settings(max_examples=10)
 @given(
     m=st.integers(1, 24),

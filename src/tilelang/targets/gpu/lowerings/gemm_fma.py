@@ -28,6 +28,7 @@ from tilelang.lowering.registers import Emitter, emitter, vector
 from tilelang.ops.describe import matrix_axes
 from tilelang.ops.gemm import Gemm
 from tilelang.records import record
+from tilelang.targets.gpu.lowerings.mma_operand import rounded
 from tilelang.targets.gpu.lowerings.warp_partition import placed
 from tilelang.targets.machine import Machine
 
@@ -198,7 +199,7 @@ class _Loader:
             if side.cover > side.extent:
                 along = emit.short(binary(BinaryOp.MIN, along, last))
             at = indices(side.region, (along, emit.short(k + kk)), (side.axis, side.k_axis))
-            value = Load(side.region.buffer, at, vector(side.region.dtype, width))
+            value = rounded(Load(side.region.buffer, at, vector(side.region.dtype, width)))
             emit.store(self._registers, group * width, value)
 
         emit.loop("v", side.count * self._step // width, load)

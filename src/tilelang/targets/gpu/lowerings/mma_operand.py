@@ -290,6 +290,6 @@ class FragmentOperand:
 
 
 def rounded(value: Expr) -> Expr:
-    """Elements rounded to tf32 if the instruction takes tf32, which would truncate them."""
+    """Elements rounded to tf32 if they are of it: matrix instructions truncate them, others multiply all their bits."""
     dtype = value.dtype
     return Cast(Reinterpret(value, vector(FLOAT32, dtype.lanes)), dtype) if dtype.is_tf32 else value
