@@ -7,7 +7,7 @@ from specialized import context, launch_of
 
 import tilelang
 import tilelang.language as T
-from tilelang.ir.stmt import CallStmt, For, If, ParallelLoop, Seq
+from tilelang.ir.stmt import Alloc, CallStmt, For, If, ParallelLoop, Seq
 from tilelang.ir.visit import sub_statements, walk
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.gemm_wait import GemmWait
@@ -164,3 +164,35 @@ def test_no_gemm_is_in_flight_between_the_parts_of_a_rotated_loop():
 
 def test_loops_without_masks_stay_one():
     assert len(bodies(attention(512, "none"))) == 1
+
+
+def test_a_speculative_loop_resumes_at_a_number_of_its_own_dtype():
+    """A limit that is data is named in 64 bits, and bounds the parts of the loop."""
+
+    @T.prim_func
+    def main(Q: T.Tensor((192, DIM), "float16"), K: T.Tensor((256, DIM), "float16"), V: T.Tensor((256, DIM), "float16"),
+             L: T.Tensor((2,), "int32"), O: T.Tensor((192, DIM), "float32")):
+        with T.Kernel(1, threads=384):
+            q, k, v = (T.alloc_shared((rows, DIM), "float16") for rows in (192, 64, 64))
+            scores, out = T.alloc_fragment((192, 64), "float32"), T.alloc_fragment((192, DIM), "float32")
+            largest, total = (T.alloc_fragment((192,), "float32") for _ in range(2))
+            weights = T.alloc_fragment((192, 64), "float16")
+            T.copy(Q, q)
+            T.clear(out)
+            T.clear(total)
+            T.fill(largest, -T.infinity("float32"))
+            count, limit = T.bind(L[0]), T.bind(L[1])
+            for n in T.Pipelined(count, num_stages=2):
+                T.copy(K[n * 64, 0], k)
+                T.copy(V[n * 64, 0], v)
+                for i, j in T.Parallel(192, 64):
+                    scores[i, j] = T.if_then_else(n < limit, 0.0, -T.infinity("float32"))
+                T.gemm(q, k, scores, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
+                T.online_softmax(scores, out, largest, total, probabilities=weights)
+                T.gemm(weights, v, out, policy=T.GemmWarpPolicy.FullRow)
+            T.copy(out, O)
+
+    names = [step.name for step in BACKEND.passes]
+    made = run_passes(main, BACKEND.passes[: names.index("split_masked_loops") + 1], context())
+    (resume,) = [s for s in walk(made.body) if isinstance(s, Alloc) and s.buffer.name == "resume"]
+    assert resume.buffer.dtype == resume.init.dtype

@@ -22,7 +22,7 @@ from tilelang.dtypes import BOOL, INT32
 from tilelang.errors import Note
 from tilelang.ir.assumption import assume
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import Binary, Const, Expr, Load, Var, binary, unary
+from tilelang.ir.expr import Binary, Const, Expr, Load, Var, binary, cast, unary
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import UnaryOp
 from tilelang.ir.sequences import statements_of, with_statements
@@ -144,7 +144,7 @@ class _Loops(Rewriter):
         resume, first = Buffer("resume", (), INT32, Scope.VAR), Var("resumed", INT32, index=True)
         leave = Seq((Store(resume, (), loop.var + loop.step), Break()), loc=loop.loc)
         body = Seq((*statements_of(loop.body), If(is_wrong, leave, loc=loop.loc)), loc=loop.body.loc)
-        yield Alloc(resume, loop.stop, loc=loop.loc)
+        yield Alloc(resume, cast(loop.stop, INT32), loc=loop.loc)
         yield self._own_copy(dataclasses.replace(loop, body=body), loop)
         rest: list[Stmt] = [Bind(first, Load(resume, (), INT32), loc=loop.loc)]
         if loop.step > 0 and proves(loop.start >= 0, self._domain):
