@@ -13,6 +13,7 @@ from tilelang.ir.pipeline import (
     Pipeline,
     Release,
     ReleaseTo,
+    StoreWait,
     Wait,
     barriers,
 )
@@ -37,6 +38,7 @@ def test_statements_are_printed_with_what_they_do():
         *(Acquire(K, INDEX, PHASE), Commit(K, INDEX)),
         *(ReleaseTo(K, (ZERO, ONE)), Wait(K, INDEX, PHASE), Release(K, INDEX)),
         *(OrderWait(GEMMS), OrderArrive(GEMMS), OrderWait(TILES, 1, phase=PHASE), OrderArrive(TILES, 1)),
+        *(StoreWait(True), StoreWait(False)),
     )
     expected = """\
 pipeline K: init 2 stages of K_s; threads 256 to 287 copy 256 bytes; threads 0 to 255 read
@@ -53,6 +55,8 @@ order gemms: wait()
 order gemms: arrive()
 order tiles: wait(1, phase)
 order tiles: arrive(1)
+wait for stores(read=True)
+wait for stores(read=False)
 """
     assert expected == to_text(Seq(statements))
 

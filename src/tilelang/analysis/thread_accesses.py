@@ -18,7 +18,7 @@ from tilelang.dtypes import INT32
 from tilelang.errors import Loc
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, Select, Var, int_const, unary
-from tilelang.ir.pipeline import PipelineStmt
+from tilelang.ir.pipeline import PipelineStmt, StoreWait
 from tilelang.ir.scalar import UnaryOp
 from tilelang.ir.stmt import Atomic, AtomicOp, CallStmt, For, Group, Print, Stmt, Store, While
 from tilelang.ir.visit import (
@@ -168,7 +168,7 @@ def syncs_warps(stmt: Stmt) -> bool:
 def transfers_ownership(stmt: Stmt) -> bool:
     """Whether a statement allows other warps or blocks to access memory that they could not access before."""
     if isinstance(stmt, PipelineStmt):
-        return True
+        return not isinstance(stmt, StoreWait)
     routine = stmt.routine if isinstance(stmt, CallStmt) else None
     return syncs_some_threads(stmt) or isinstance(routine, Instruction) and Effect.SYNC_GRID in routine.effect
 

@@ -1,4 +1,4 @@
-"""Pipelines between partitions of a block, and order barriers: records of them, and the statements that use them.
+"""Pipelines between partitions of a block, order barriers, waits for stores: records, and the statements that use them.
 
 Names are those of CUTLASS: a producer acquires a stage, fills its tiles and commits it; a consumer waits for the stage,
 reads its tiles and releases it. A pipeline state is the index of a stage and the phase of its fill, 0 and 1 in turns.
@@ -189,3 +189,14 @@ class OrderArrive(PipelineStmt):
 
     order: OrderBarrier
     member: int | None = None
+
+
+@record(eq=False)
+class StoreWait(PipelineStmt):
+    """Waits for all asynchronous stores of the executing thread.
+
+    Attributes:
+        read: Whether it is enough that their tiles have been read, and may be written again.
+    """
+
+    read: bool

@@ -22,6 +22,7 @@ from tilelang.ir.pipeline import (
     PipelineStmt,
     Release,
     ReleaseTo,
+    StoreWait,
     Wait,
 )
 from tilelang.ir.print_expr import ExprPrinter, quote
@@ -213,6 +214,8 @@ class _Printer(ExprPrinter):
                 self._line(f"order {order.name}: wait({', '.join(filter(None, operands))})")
             case OrderArrive(order=order, member=member):
                 self._line(f"order {order.name}: arrive({'' if member is None else member})")
+            case StoreWait(read=read):
+                self._line(f"wait for stores({read=})")
 
     def _besides(self, verb: str, regions: Sequence[Region], args: Sequence[Expr | Region]) -> str:
         """The buffers that a call reads or writes and that are not among its arguments."""

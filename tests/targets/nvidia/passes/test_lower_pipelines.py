@@ -18,6 +18,7 @@ from tilelang.ir.pipeline import (
     PipelineStmt,
     Release,
     ReleaseTo,
+    StoreWait,
     Wait,
     barriers,
 )
@@ -97,6 +98,10 @@ def test_turns_that_phases_count_are_at_the_barriers_of_their_groups():
     order = OrderBarrier("tiles", 2, 128, barriers("order", 2))
     assert ["mbarrier_wait(order[1:2], 0)"] == lines(OrderWait(order, 1, phase=ZERO))
     assert ["if thread % 128 == 0:", "mbarrier_arrive(order[0:1])"] == lines(OrderArrive(order, 1))
+
+
+def test_stores_are_waited_for_by_the_copy_engine():
+    assert ["tma_store_wait_read_0()", "tma_store_wait_0()"] == lines(StoreWait(True), StoreWait(False))
 
 
 def test_other_turns_are_at_named_barriers():

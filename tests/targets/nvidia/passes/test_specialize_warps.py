@@ -66,10 +66,10 @@ for turn in T.serial((4 - block + 3) // 4):
         pipeline A_s: wait(version, phase)
         T.gemm(A_s[version, :, :], B_s[version, :, :], C_l, clear_accum=k == 0)  # gemm.wgmma
         pipeline A_s: release(version)
-    tma_store_wait_read_0()
+    wait for stores(read=True)
     T.copy(C_l, C_l_staging)
     T.copy(C_l_staging, C[by * 128:by * 128 + 128, bx * 128:bx * 128 + 128], is_async=True)
-tma_store_wait_read_0()
+wait for stores(read=True)
 """
     inside = text(gemm_kernel(256, 256, 256), "256 threads together", **PERSISTENT)
     assert expected.splitlines() == [line for line in inside if line.strip()]

@@ -11,7 +11,8 @@ Where blocks of a cluster load by multicast, one thread of a warpgroup arrives a
 writes to its tiles: a barrier then counts the readers in all blocks that its own block writes to.
 
 Order barriers with barriers in memory are mbarriers with one arrival each. Those without are named barriers, numbered
-below those that `NamedBarriers` assigns: a group waits at its own, where the one before it arrives.
+below those that `NamedBarriers` assigns: a group waits at its own, where the one before it arrives. Stores of the
+epilogue are bulk groups of the thread that issues them, for which it waits.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from tilelang.ir.pipeline import (
     PipelineStmt,
     Release,
     ReleaseTo,
+    StoreWait,
     Wait,
 )
 from tilelang.ir.sequences import statements_of, with_location, with_statements
@@ -57,6 +59,7 @@ from tilelang.targets.nvidia.isa.mbarrier import (
 )
 from tilelang.targets.nvidia.isa.named_barrier import BAR_ARRIVE, BAR_SYNC
 from tilelang.targets.nvidia.isa.registers import set_max_registers
+from tilelang.targets.nvidia.isa.tma import tma_store_wait
 from tilelang.targets.nvidia.machines import WARP_SIZE
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule, schedule_of
 
@@ -122,6 +125,8 @@ class _Lower(Rewriter):
                 yield self._order_wait(order, member, phase)
             case OrderArrive(order=order, member=member):
                 yield self._order_arrive(order, member)
+            case StoreWait(read=read):
+                yield CallStmt(tma_store_wait(0, read=read), ())
 
     # -- pipelines ------------------------------------------------------------------------------------------
     def _init(self, node: InitPipelines) -> Iterator[Stmt]:

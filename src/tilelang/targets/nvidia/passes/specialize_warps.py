@@ -22,7 +22,7 @@ from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, Var
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.pipeline import InitPipelines
+from tilelang.ir.pipeline import InitPipelines, StoreWait
 from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Alloc, For, Group, If, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk, without
@@ -47,7 +47,6 @@ from tilelang.targets.nvidia.passes.warp_specialization.epilogue import (
     EpilogueStore,
     StageEpilogue,
     split_into_parts,
-    store_wait,
 )
 from tilelang.targets.nvidia.passes.warp_specialization.rotation import with_rotation
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule, schedule_of
@@ -253,7 +252,7 @@ def _consumer_program(
         *(stmt for each in issue_orders for stmt in each.begin()),
         consumer(launch.body, pipelines, group, software_pipelines, scheduler),
         *(stmt for each in issue_orders for stmt in each.end()),
-        *(store_wait(store.copy) for store in stores[-1:]),
+        *(StoreWait(True, loc=store.copy.loc) for store in stores[-1:]),
     ]
     program = Seq(tuple(body), loc=launch.body.loc)
     return program if group is None else group.group_program(program)

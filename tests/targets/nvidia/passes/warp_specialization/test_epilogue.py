@@ -33,13 +33,13 @@ def test_a_fragment_goes_through_a_tile_of_the_result_s_dtype():
     first, second = from_line(text, "T.copy(C_l, C_l_staging)")[:2]
     assert second.startswith("T.copy(C_l_staging, C[")
     assert "is_async=True" in second
-    assert "tma_store_wait" not in text  # the tile is written once
+    assert "wait for stores" not in text  # the tile is written once
 
 
 def test_tensors_that_the_copy_engine_cannot_write_are_left_alone():
     stores, text = leaving(gemm_kernel(256, 250, 256))
     assert () == stores
-    assert "tma_store_wait" not in text
+    assert "wait for stores" not in text
 
 
 def test_a_single_element_is_no_box_for_the_copy_engine():
@@ -52,7 +52,7 @@ def test_a_single_element_is_no_box_for_the_copy_engine():
 
     stores, text = leaving(main)
     assert () == stores
-    assert "tma_store_wait" not in text
+    assert "wait for stores" not in text
 
 
 def added(kind="add", how="relaxed", dtype="float32", value="tile"):
@@ -77,7 +77,7 @@ def test_what_is_added_goes_through_a_tile_that_is_written_once_it_has_been_read
     (made,), text = leaving(added())
     assert made.adds
     assert made.pipelined
-    wait, first, second = from_line(text, "tma_store_wait_read_0()")[:3]  # the order of additions does not matter
+    wait, first, second = from_line(text, "wait for stores(read=True)")[:3]  # the order of additions does not matter
     assert "T.copy(C_l, C_l_staging)" == first
     assert second.startswith("T.atomic_add(")
     assert "is_async=True" in second
@@ -136,7 +136,7 @@ def test_the_user_s_own_tile_is_taken_where_it_serves_nothing_else():
     assert "C_s" == made.staging.name
     assert made.writer is not None
     assert "C_s = T.alloc_shared" not in text
-    _, first, second = from_line(text, "tma_store_wait_0()")[:3]
+    _, first, second = from_line(text, "wait for stores(read=False)")[:3]
     assert "T.copy(C_l, C_s)" == first
     assert "is_async=True" in second
 
@@ -180,7 +180,7 @@ def test_tiles_of_the_grid_are_disjoint_so_that_a_wait_for_reads_suffices():
     launch = flatten_sequences(launch_of(func))
     stores = target_capabilities(func, TABLE, context()).epilogue_stores(launch, 128)
     text = to_text(StageEpilogue(stores, independent_loops=1).visit(launch.body) or Seq(()))
-    assert "tma_store_wait_read_0()" in text
+    assert "wait for stores(read=True)" in text
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,9 @@ from tilelang.arith.prove import proves
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, const, int_const
+from tilelang.ir.pipeline import StoreWait
 from tilelang.ir.sequences import with_statements
-from tilelang.ir.stmt import Alloc, Atomic, CallStmt, For, ForKind, If, Launch, Seq, Stmt
+from tilelang.ir.stmt import Alloc, Atomic, For, ForKind, If, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.layout.boxes import PERIOD_ROWS
 from tilelang.lowering.regions import axes, is_whole, slice_along, whole
@@ -26,7 +27,6 @@ from tilelang.ops.describe import drop_units, same_extents
 from tilelang.ops.gemm import Gemm
 from tilelang.records import record
 from tilelang.targets.nvidia.isa.tensor_box import CHUNK_BYTES
-from tilelang.targets.nvidia.isa.tma import tma_store_wait
 from tilelang.targets.nvidia.passes.warp_specialization.pad_rows import SWIZZLE_SPAN, padded
 
 ToGlobal = Copy | AtomicTile
@@ -264,7 +264,7 @@ def _valid_part(copy: ToGlobal, tile: Buffer) -> Region:
 class StageEpilogue(Rewriter):
     """Rewrites copies of results into asynchronous stores through staging tiles.
 
-    The caller allocates the tiles around the statements and adds the final `store_wait`.
+    The caller allocates the tiles around the statements and adds the final `StoreWait`.
 
     Args:
         stores: The copies to rewrite.
@@ -314,16 +314,11 @@ class StageEpilogue(Rewriter):
         for number in range(store.parts):
             part = _part(store, store.direct, number, store.parts)
             results = _valid_part(part, store.staging)
-            body += [store_wait(copy)] if number else self._acquire_staging(store)
+            body += [StoreWait(True, loc=copy.loc)] if number else self._acquire_staging(store)
             body += [Copy(_source(part), results, loc=copy.loc), _async_store(part, results)]
         return body
 
     def _acquire_staging(self, store: EpilogueStore) -> list[Stmt]:
         """Waits until the staging tile may be written again; where needed, until the tensor may be, too."""
         read = store.adds or store.loops <= self._independent_loops
-        return [store_wait(store.copy, read=read)] if store.loops else []
-
-
-def store_wait(near: Stmt, *, read: bool = True) -> Stmt:
-    """Waits for all stores of the executing thread: until their tiles are read, or until global memory is written."""
-    return CallStmt(tma_store_wait(0, read=read), (), loc=near.loc)
+        return [StoreWait(read, loc=store.copy.loc)] if store.loops else []
