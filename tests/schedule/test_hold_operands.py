@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import pytest
 from specialized import launch_of
 
 import tilelang.language as T
@@ -16,9 +17,10 @@ from tilelang.schedule.hold_operands import HoldOperands, along_k, depth_of
 from tilelang.schedule.load_groups import flatten_sequences
 
 
-def scores(*, refilled=False, moves=False):
+def scores(*, refilled=False, moves=None):
     @T.prim_func
-    def main(Q: T.Tensor((64, 128), "float16"), K: T.Tensor((192, 128), "float16"), O: T.Tensor((64, 64), "float32")):
+    def main(Q: T.Tensor((64, 128), "float16"), K: T.Tensor((192, 128), "float16"), N: T.Tensor((1,), "int32"),
+             O: T.Tensor((64, 64), "float32")):
         with T.Kernel(1, threads=128):
             Q_s = T.alloc_shared((64, 128), "float16")
             K_s = T.alloc_shared((64, 128), "float16")
@@ -28,7 +30,7 @@ def scores(*, refilled=False, moves=False):
             for k in T.Pipelined(3, num_stages=2):
                 T.copy(K[k * 64, 0], K_s)
                 if moves:
-                    first = T.min(k, 0)
+                    first = T.min(k, 0) if moves == "variable" else T.atomic_add(N[0], 1, return_prev=True)
                     T.gemm(Q_s[first : first + 64, :], K_s, S, transpose_B=True)
                 else:
                     T.gemm(Q_s, K_s, S, transpose_B=True)
@@ -70,5 +72,6 @@ def test_what_the_loop_writes_stays_in_shared_memory():
     assert [] == held(scores(), 0)[1]
 
 
-def test_what_the_loop_moves_along_stays_in_shared_memory():
-    assert [] == held(scores(moves=True), 32)[1]
+@pytest.mark.parametrize("by", ["variable", "result of an atomic operation"])
+def test_what_the_loop_moves_along_stays_in_shared_memory(by):
+    assert [] == held(scores(moves=by), 32)[1]

@@ -18,8 +18,8 @@ from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import const, int_const
 from tilelang.ir.sequences import flat_statements, with_statements
-from tilelang.ir.stmt import Alloc, Bind, For, Seq, Stmt
-from tilelang.ir.visit import Rewriter, loads_of, variables_of, walk, written_buffers
+from tilelang.ir.stmt import Alloc, For, Seq, Stmt
+from tilelang.ir.visit import Rewriter, defined_variables, loads_of, variables_of, walk, written_buffers
 from tilelang.lowering.regions import slice_along, whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.describe import matrix_axes
@@ -83,7 +83,7 @@ def _is_invariant(region: Region, loop: For) -> bool:
     """Whether a region is the same elements with the same values in all iterations of a loop."""
     inside = list(walk(loop.body))
     written = {buffer.storage for stmt in inside for buffer in written_buffers(stmt)}
-    changing = {loop.var, *(stmt.var for stmt in inside if isinstance(stmt, For | Bind))}
+    changing = {loop.var, *(var for stmt in inside for var in defined_variables(stmt))}
     read = {region.buffer.storage, *(load.buffer.storage for index in region.start for load in loads_of(index))}
     return written.isdisjoint(read) and not any(changing & variables_of(index) for index in region.start)
 
