@@ -74,6 +74,21 @@ def test_the_predicate_has_no_variable_of_an_outer_loop():
     assert_threads_agree(main, ints(8, 3, dtype=np.int32), ints(6, dtype=np.int32), ints(3, dtype=np.int32))
 
 
+def test_the_predicate_has_no_result_of_an_atomic_operation():
+    @T.prim_func
+    def main(A: T.Tensor((64, 4), "int32"), counts: T.Tensor((64, 4), "int32"), B: T.Tensor((4,), "int32")):
+        with T.Kernel(1, threads=64):
+            row = T.alloc_fragment((4,), "int32")
+            T.clear(row)
+            for i, j in T.Parallel(64, 4):
+                old = T.atomic_add(counts[i, j], 1, return_prev=True)
+                if old > 0:
+                    row[j] += A[i, j]
+            T.copy(row, B)
+
+    assert_threads_agree(main, *(ints(64, 4, dtype=np.int32) for _ in range(2)), np.zeros(4, np.int32))
+
+
 def test_loops_of_symbolic_extents_do_not_update_missing_elements():
     n = T.dynamic("n")
 

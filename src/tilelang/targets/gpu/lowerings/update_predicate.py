@@ -13,8 +13,8 @@ from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Scope
 from tilelang.ir.expr import Expr, conjunction, const, int_const, unary
 from tilelang.ir.scalar import UnaryOp
-from tilelang.ir.stmt import Bind, For, If, ParallelLoop, Stmt
-from tilelang.ir.visit import loads_of, sub_statements, variables_of, walk
+from tilelang.ir.stmt import For, If, ParallelLoop, Stmt
+from tilelang.ir.visit import defined_variables, loads_of, sub_statements, variables_of, walk
 
 
 def update_predicate(reduction: ParallelReduction, loop: For | ParallelLoop) -> Expr | None:
@@ -29,8 +29,7 @@ def update_predicate(reduction: ParallelReduction, loop: For | ParallelLoop) -> 
     paths = [next(_conditions(loop.body, update.store)) for update in reduction.updates]
     if any(not path for path in paths):
         return None  # an unconditional update: all elements are in bounds
-    inner = {stmt.var for stmt in walk(loop) if isinstance(stmt, Bind | For)}
-    inner |= {var for stmt in walk(loop) if isinstance(stmt, ParallelLoop) for var in stmt.vars}
+    inner = {var for stmt in walk(loop) for var in defined_variables(stmt)}
     others = inner - reduction.selected_by
 
     def is_of_element(condition: Expr) -> bool:
