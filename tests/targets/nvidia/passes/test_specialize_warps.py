@@ -191,3 +191,27 @@ def test_tiles_that_several_loops_compute_are_allocated_in_the_order_of_the_loop
     launch = launch_of(warp_specialize(several_products()))
     names = [s.buffer.name for s in walk(launch) if isinstance(s, Alloc) and s.buffer.name.startswith("W_s")]
     assert ["W_s", *(f"W_s_{number}" for number in range(1, 6))] == names
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint8"])
+def test_pipelined_loops_may_be_as_long_as_data_of_any_dtype_says(dtype):
+    @T.prim_func
+    def main(Q: T.Tensor((256, 64), "float16"), K: T.Tensor((512, 64), "float16"), L: T.Tensor((2,), dtype),
+             O: T.Tensor((256, 64), "float32")):
+        with T.Kernel(2, threads=256) as bx:
+            q, k = T.alloc_shared((128, 64), "float16"), T.alloc_shared((64, 64), "float16")
+            scores, out = (T.alloc_fragment((128, 64), "float32") for _ in range(2))
+            weights = T.alloc_fragment((128, 64), "float16")
+            T.copy(Q[bx * 128, 0], q)
+            T.clear(out)
+            for i in T.Pipelined(L[bx], num_stages=2):
+                T.copy(K[i * 64, 0], k)
+                T.gemm(q, k, scores, transpose_B=True, clear_accum=True, policy=T.GemmWarpPolicy.FullRow)
+                for r, c in T.Parallel(128, 64):
+                    weights[r, c] = T.exp2(T.min(scores[r, c], 0.0))
+                T.gemm(weights, k, out, policy=T.GemmWarpPolicy.FullRow)
+            T.copy(out, O[bx * 128, 0])
+
+    made = warp_specialize(main)
+    assert [2] == [each.stages for _, each in schedule_of(launch_of(made)).loops]
+    verify(made)

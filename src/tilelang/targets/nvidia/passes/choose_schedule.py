@@ -69,6 +69,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.shared_memory_budget imp
 from tilelang.targets.nvidia.passes.warp_specialization.tile_intervals import block_cycles, ping_pong_refusal
 from tilelang.targets.nvidia.schedule import ONE_BLOCK, WARPGROUP_THREADS, Schedule
 from tilelang.transforms.fuse_clears import fuse_clears
+from tilelang.transforms.loop_bounds import WithExactBounds
 
 _FEW_STAGES = 3  # with fewer, second versions of computed tiles would take what loads need
 
@@ -109,7 +110,8 @@ class _Launches(Rewriter):
         pipelined = pipelined_loops(node.body)
         if not any(isinstance(s, Gemm) for loop in pipelined for s in walk(loop)):
             return node
-        padded_node = pad_rows_to_swizzle_span(node, self._capabilities.layouts)
+        body = WithExactBounds().visit(node.body) or node.body
+        padded_node = pad_rows_to_swizzle_span(dataclasses.replace(node, body=body), self._capabilities.layouts)
         overrides = given = self._capabilities.context.options.launch_schedule(self._numbers[node])
         if node.plan.blocks_per_sm > 1:
             overrides = dataclasses.replace(overrides, blocks_per_sm=node.plan.blocks_per_sm)
