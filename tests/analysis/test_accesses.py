@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loops import buffer, bx, exprs, i, j, load, serial, store
 
-from tilelang.analysis.accesses import accesses
+from tilelang.analysis.accesses import accesses, storages
 from tilelang.arith.domain import Domain
 from tilelang.arith.interval import bounds
 from tilelang.dtypes import FLOAT32, INT32
@@ -55,6 +55,12 @@ def test_a_tile_operator_touches_its_regions():
     read, written = accesses(copy).all
     assert [4, 0] == [access.start[1].value for access in (read, written)]
     assert [False, True] == [read.write, written.write]
+
+
+def test_views_count_as_their_storage_where_only_memory_matters():
+    view = Buffer("view", S.shape, S.dtype, S.scope, view_of=S)
+    found = storages(serial(i, 16, store(view, i, 0, load(T, i) + load(x))))
+    assert ({S, T, x}, {T, x}, {S}) == (found.all, found.read, found.written)
 
 
 def test_every_statement_is_seen_into():

@@ -17,6 +17,7 @@ from tilelang.errors import Loc
 from tilelang.ir.assumption import Assume
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Binary, Expr, Load, Select, Var, int_const, unary
+from tilelang.ir.memoize import memoized
 from tilelang.ir.scalar import LOGICAL, BinaryOp, UnaryOp
 from tilelang.ir.sequences import memoized_on_sequence
 from tilelang.ir.stmt import (
@@ -209,6 +210,31 @@ def _collected(stmt: Stmt) -> Accesses:
         collector.values,
         tuple(collector.loops),
     )
+
+
+@record(slots=True)
+class Storages:
+    """The memory that a statement and everything below it access, by storage.
+
+    Attributes:
+        all: What they access.
+        read: What they read.
+        written: What they write.
+    """
+
+    all: frozenset[Buffer]
+    read: frozenset[Buffer]
+    written: frozenset[Buffer]
+
+
+def storages(stmt: Stmt) -> Storages:
+    """The memory that a statement and everything below it access; kept on the statement."""
+    return memoized(stmt, "_storages", (), lambda: _storages(accesses(stmt)))
+
+
+def _storages(found: Accesses) -> Storages:
+    read, written = (frozenset(a.buffer.storage for a in part) for part in (found.reads, found.writes))
+    return Storages(read | written, read, written)
 
 
 def negation(condition: Expr) -> Expr:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Set
 
-from tilelang.analysis.accesses import accesses
+from tilelang.analysis.accesses import storages
 from tilelang.analysis.whole_stores import overwritten
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.stmt import Alloc, For, ParallelLoop, Seq, Stmt, While
@@ -66,11 +66,9 @@ class _Pressure:
         return after | self.before(body, after)
 
     def _leaf(self, stmt: Stmt, after: Live) -> Live:
-        found = accesses(stmt)
-        touched = frozenset(s for s in found.by_storage() if s.scope is Scope.FRAGMENT)
-        before = (after - overwritten(stmt, found)) | frozenset(
-            a.buffer.storage for a in found.reads if a.buffer.storage in touched
-        )
+        used = storages(stmt)
+        touched, read = (frozenset(s for s in part if s.scope is Scope.FRAGMENT) for part in (used.all, used.read))
+        before = (after - overwritten(stmt)) | read
         sets = (before | after | touched,) if isinstance(stmt, Gemm) else (before, after)
         self.peak = max(self.peak, max(map(self._total, sets)) + self._temporaries(stmt))
         return before

@@ -23,7 +23,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from tilelang.analysis.accesses import accesses
+from tilelang.analysis.accesses import accesses, storages
 from tilelang.analysis.defer_reductions import scaling_of
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.compare import same_expr
@@ -159,7 +159,7 @@ class _Parts:
 
     def _updates(self, old: Buffer) -> list[Stmt]:
         """The statements that change the maximum; none if they depend on more than it and the search."""
-        updates = [s for s in self._statements if self._maximum in _written(s)]
+        updates = [s for s in self._statements if self._maximum in storages(s).written]
         touched = {a.buffer for s in updates if s is not self._search for a in accesses(s).all}
         return updates if touched <= {self._maximum, old} else []
 
@@ -178,20 +178,13 @@ class _Parts:
         return _Sums((scaled[0], added[0]), added[1])
 
 
-def _touched(stmt: Stmt) -> set[Buffer]:
-    return {access.buffer.storage for access in accesses(stmt).all}
-
-
-def _written(stmt: Stmt) -> set[Buffer]:
-    return {access.buffer.storage for access in accesses(stmt).writes}
-
-
 def _are_in_order(by_data: Sequence[Stmt], statements: Sequence[Stmt]) -> bool:
     """Whether different statements run in an order that computes the same as another one."""
     place = {stmt: number for number, stmt in enumerate(statements)}
     for number, stmt in enumerate(by_data):
+        earlier = storages(stmt)
         for later in by_data[number + 1 :]:
-            conflict = _touched(stmt) & _written(later) or _written(stmt) & _touched(later)
+            conflict = earlier.all & storages(later).written or earlier.written & storages(later).all
             if later is stmt or conflict and place[later] < place[stmt]:
                 return False
     return True
@@ -207,7 +200,7 @@ def _stands_alone(step: SoftmaxStep, statements: Sequence[Stmt]) -> bool:
     before, behind = place[step.search], place[step.last]
     own = set(step.statements)
     for stmt in statements:
-        used = _touched(stmt) & set(tiles)
+        used = storages(stmt).all & set(tiles)
         makes_scores = used == {step.scores} and place[stmt] < before
         if used and stmt not in own and not makes_scores and not (place[stmt] > behind and _adds_weights(stmt, step)):
             return False

@@ -6,20 +6,23 @@ written, and none is read before.
 
 from __future__ import annotations
 
-from tilelang.analysis.accesses import Access, Accesses, accesses
+from tilelang.analysis.accesses import Access, accesses
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Var, int_const
+from tilelang.ir.memoize import memoized
 from tilelang.ir.stmt import ParallelLoop, Stmt, Store
 
 
-def overwritten(stmt: Stmt, found: Accesses | None = None) -> frozenset[Buffer]:
+def overwritten(stmt: Stmt) -> frozenset[Buffer]:
     """The storages of which a tile operator or a parallel loop writes every element, and reads none before.
 
-    Args:
-        stmt: The tile operator or loop.
-        found: Its accesses, where the caller has them.
+    They are kept on the statement.
     """
-    groups = (found or accesses(stmt)).by_storage()
+    return memoized(stmt, "_overwritten", (), lambda: _overwritten(stmt))
+
+
+def _overwritten(stmt: Stmt) -> frozenset[Buffer]:
+    groups = accesses(stmt).by_storage()
     return frozenset(storage for storage, touching in groups.items() if _is_whole_write(touching[0], stmt))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import field
 
-from tilelang.analysis.accesses import accesses
+from tilelang.analysis.accesses import storages
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.stmt import Stmt
 from tilelang.lowering.regions import same_region
@@ -37,8 +37,8 @@ class InFlight:
             return False  # it overwrites nothing but the accumulator
         sums, operands = self.gemm.c.buffer.storage, {r.buffer.storage for r in (self.gemm.a, self.gemm.b)}
         operands = {operand for operand in operands if operand not in versioned}
-        touched = accesses(stmt).all
-        return any(a.buffer.storage is sums or a.write and a.buffer.storage in operands for a in touched)
+        touched = storages(stmt)
+        return sums in touched.all or not touched.written.isdisjoint(operands)
 
 
 def adds_to_same_registers(first: Gemm, second: Gemm) -> bool:

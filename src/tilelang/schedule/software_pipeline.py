@@ -37,7 +37,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 
-from tilelang.analysis.accesses import accesses
+from tilelang.analysis.accesses import accesses, storages
 from tilelang.arith.domain import Domain
 from tilelang.arith.prove import proves
 from tilelang.dtypes import BOOL
@@ -386,7 +386,7 @@ class _Emission:
 
     def _acquire(self, stmt: Stmt, iteration: _Iteration) -> Iterator[Stmt]:
         """Finds the versions of the tiles that a statement reads, and waits for those that nobody has waited for."""
-        read = {access.buffer.storage for access in accesses(stmt).all}
+        read = storages(stmt).all
         for each in self._pipeline.pipelines:
             if each in iteration.states or not any(tile.storage in read for tile in each.tiles):
                 continue
@@ -446,4 +446,4 @@ def _reads(gemm: Gemm, tiles: set[Buffer]) -> bool:
 
 
 def _uses(stmt: Stmt, buffer: Buffer) -> bool:
-    return any(access.buffer.storage is buffer for access in accesses(stmt).all)
+    return buffer in storages(stmt).all

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tilelang.analysis.accesses import accesses
+from tilelang.analysis.accesses import storages
 from tilelang.ir.assumption import Assume
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.builder import as_body
@@ -28,7 +28,7 @@ def distributed(loop: ParallelLoop) -> list[ParallelLoop]:
     if jumps(loop.body) or any(isinstance(s, _IN_ORDER) for s in walk(loop.body)):
         return [loop]
     groups = [part for group in _groups([s for s in body if not isinstance(s, Bind)]) for part in _by_row(group, loop)]
-    written = {access.buffer.storage for access in accesses(loop.body).writes}
+    written = storages(loop.body).written
     bindings = {s.var: s for s in body if isinstance(s, Bind)}
     if len(groups) < 2 or any(load.buffer.storage in written for s in bindings.values() for load in loads_of(s.value)):
         return [loop]
@@ -52,14 +52,14 @@ def _by_row(group: list[Stmt], loop: ParallelLoop) -> list[list[Stmt]]:
 
 def _groups(statements: list[Stmt]) -> list[list[Stmt]]:
     """Statements that are connected by memory that one of them writes or allocates, in program order."""
-    touched: list[set[Buffer]] = []
+    touched: list[frozenset[Buffer]] = []
     written: set[Buffer] = set()
     for stmt in statements:
-        found = accesses(stmt).all
+        found = storages(stmt)
         allocated = {stmt.buffer.storage} if isinstance(stmt, Alloc) else set()
-        touched.append({access.buffer.storage for access in found} | allocated)
-        written |= {access.buffer.storage for access in found if access.write} | allocated
-    groups: list[tuple[list[Stmt], set[Buffer]]] = []
+        touched.append(found.all | allocated)
+        written |= found.written | allocated
+    groups: list[tuple[list[Stmt], frozenset[Buffer]]] = []
     for stmt, buffers in zip(statements, touched, strict=True):
         shared = buffers & written
         joined = [group for group in groups if group[1] & shared]

@@ -21,7 +21,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from tilelang.analysis.accesses import accesses
+from tilelang.analysis.accesses import storages
 from tilelang.analysis.defer_reductions import Scaling, scaling_of
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.compare import same_expr
@@ -119,10 +119,10 @@ def _sum_before(before: Sequence[Stmt], sums: Buffer, statements: Sequence[Stmt]
     reduce = next((s for s in before if isinstance(s, Reduce) and s.dst.buffer is sums), None)
     if reduce is None or sums.storage in used or not _is_sum_of_rows(reduce):
         return None
-    users = [s for s in statements if any(each.buffer.storage is sums.storage for each in accesses(s).all)]
+    users = [s for s in statements if sums.storage in storages(s).all]
     between = before[before.index(reduce) + 1 :]
     source = reduce.src.buffer.storage
-    is_written = any(access.buffer.storage is source for stmt in between for access in accesses(stmt).writes)
+    is_written = any(source in storages(stmt).written for stmt in between)
     return None if is_written or len(users) != 2 else reduce
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Sequence
 
-from tilelang.analysis.accesses import accesses
+from tilelang.analysis.accesses import accesses, storages
 from tilelang.dtypes import DType
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.builder import as_body
@@ -88,5 +88,5 @@ def _fragment_of(value: Expr, loop: ParallelLoop, later: Sequence[Stmt]) -> Buff
         return None
     if not _is_element(value.indices, value.buffer, loop):
         return None
-    written = {access.buffer.storage for stmt in later for access in accesses(stmt).writes}
+    written = {storage for stmt in later for storage in storages(stmt).written}
     return None if value.buffer.storage in written else value.buffer

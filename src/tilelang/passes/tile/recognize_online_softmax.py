@@ -15,7 +15,7 @@ import dataclasses
 import math
 from collections.abc import Sequence, Set
 
-from tilelang.analysis.accesses import accesses
+from tilelang.analysis.accesses import storages
 from tilelang.analysis.softmax_step import SoftmaxStep, scaled_element, softmax_step
 from tilelang.analysis.whole_stores import overwritten, stores_all
 from tilelang.errors import Note
@@ -158,7 +158,7 @@ def _left_relative(
     for stmt in statements:
         if any(_reads(inner, others) or _depends(inner, left, step) for inner in walk(stmt)):
             return None
-        written = {access.buffer.storage for access in accesses(stmt).writes} & left
+        written = storages(stmt).written & left
         left -= {tile for tile in written if tile in overwritten(stmt) or _stores_all(stmt, tile)}
         if written & left:
             return None

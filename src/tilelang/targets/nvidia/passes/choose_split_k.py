@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from tilelang.analysis.accesses import accesses
+from tilelang.analysis.accesses import storages
 from tilelang.analysis.whole_stores import overwritten
 from tilelang.ir.buffer import Scope
 from tilelang.ir.expr import int_const
@@ -91,7 +91,7 @@ def _is_modeled(stmt: Stmt) -> bool:
     """Whether the model knows what a statement costs: loads, gemms, and loops that compute fragments."""
     if isinstance(stmt, Copy):
         return (stmt.src.buffer.scope, stmt.dst.buffer.scope) == (Scope.GLOBAL, Scope.SHARED)
-    written = {access.buffer.storage for access in accesses(stmt).writes}
+    written = storages(stmt).written
     computes = all(buffer.scope is Scope.FRAGMENT for buffer in written) and written <= overwritten(stmt)
     return isinstance(stmt, Gemm | Bind | Alloc) or isinstance(stmt, ParallelLoop) and computes
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from tilelang.analysis.accesses import accesses
+from tilelang.analysis.accesses import accesses, storages
 from tilelang.analysis.whole_stores import overwritten
 from tilelang.arith.domain import Domain
 from tilelang.arith.prove import proves
@@ -99,7 +99,7 @@ def _check_loop(gemm_loop: GemmLoop, blocks: int) -> None:
         raise NotSplit("no gemm of the loop adds to what there was before")
     body = LoopBody(loop)
     around = (*gemm_loop.before, *gemm_loop.after)
-    outside = {access.buffer.storage for stmt in around for access in accesses(stmt).all}
+    outside = {storage for stmt in around for storage in storages(stmt).all}
     gemms = {gemm.c.buffer.storage: gemm for gemm in gemm_loop.gemms}
     for storage, touching in body.storages.items():
         numbers = list(dict.fromkeys(number for number, _, _ in touching))
@@ -131,7 +131,7 @@ def _check_initialized(gemm: Gemm, before: Sequence[Stmt]) -> None:
     rows = gemm.sizes[0]
     if (int_const(rows) or 0) % ROWS:
         raise NotSplit(f"'{tile.name}' has {rows} rows, no multiple of {ROWS}")
-    touching = [s for s in before if any(a.buffer.storage is tile.storage for a in accesses(s).all)]
+    touching = [s for s in before if tile.storage in storages(s).all]
     last = touching[-1] if touching else None
     cleared = isinstance(last, Fill) and isinstance(last.value, Const) and last.value.value == 0 and is_whole(last.dst)
     if not cleared:

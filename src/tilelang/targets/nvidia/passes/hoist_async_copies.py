@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 
-from tilelang.analysis.accesses import accesses
+from tilelang.analysis.accesses import accesses, storages
 from tilelang.analysis.thread_accesses import transfers_ownership
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Var
@@ -46,7 +46,7 @@ def hoist_async_copies(body: Stmt, owned: AbstractSet[Stmt], shared_bytes: int, 
 
 
 def _written(body: Stmt) -> frozenset[Buffer]:
-    return frozenset(access.buffer.storage for access in accesses(body).writes)
+    return storages(body).written
 
 
 class _HoistCopies(Rewriter):
@@ -88,7 +88,7 @@ class _HoistCopies(Rewriter):
         """Whether a statement copies a small tile, of a tensor that the launch does not write, to registers."""
         if not isinstance(stmt, Copy) or (stmt.src.buffer.scope, stmt.dst.buffer.scope) != _TO_REGISTERS:
             return False
-        read = {access.buffer.storage for access in accesses(stmt).reads}
+        read = storages(stmt).read
         is_written = any(b in self._written and b.scope in (Scope.GLOBAL, Scope.SHARED) for b in read)
         return not is_written and 0 < (stmt.dst.buffer.bytes or 0) <= self._prefetch_bytes
 
@@ -147,7 +147,7 @@ def _may_pass(copy: Copy, stmt: Stmt) -> bool:
         return False
     if isinstance(stmt, TileOp) and (stmt.required_lowering or any(transfers_ownership(s) for s in walk(stmt))):
         return False
-    source = {a.buffer.storage for a in accesses(copy).reads}
+    source = storages(copy).read
     target = copy.dst.buffer.storage
     if isinstance(stmt, Alloc):
         return stmt.buffer.storage not in {*source, target} and stmt.buffer not in (copy.src.buffer, copy.dst.buffer)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from tilelang.analysis.accesses import accesses
+from tilelang.analysis.accesses import storages
 from tilelang.analysis.whole_stores import overwritten
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.func import Level, PrimFunc
@@ -48,11 +48,11 @@ def _multiplies_registers(gemm: Gemm) -> bool:
 
 def _renewed(loop: For | While) -> set[Buffer]:
     """The storages that a statement of a loop overwrites with what may change from one iteration to the next."""
-    reads: dict[Stmt, set[Buffer]] = {}
+    reads: dict[Stmt, frozenset[Buffer]] = {}
     writers: dict[Buffer, list[Stmt]] = {}
     for step in _steps(loop.body):
-        reads[step] = {access.buffer.storage for access in accesses(step).reads}
-        for storage in {access.buffer.storage for access in accesses(step).writes}:
+        reads[step] = storages(step).read
+        for storage in storages(step).written:
             writers.setdefault(storage, []).append(step)
     constant: set[Buffer] = set()  # what is computed from constants alone is computed before the loop
 

@@ -26,7 +26,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from tilelang.analysis.accesses import accesses
+from tilelang.analysis.accesses import accesses, storages
 from tilelang.dtypes import INT32
 from tilelang.errors import Loc, Note
 from tilelang.ir.buffer import Buffer, Region, Scope
@@ -100,7 +100,7 @@ def _check_launch(launch: Launch) -> None:
 def _filling(launch: Launch, loop: GemmLoop, sums: Mapping[Buffer, Buffer], parts: int) -> Launch:
     """The launch whose blocks each store their sums of a tile."""
     grid, block_vars, part, known = _with_dimension(launch, "part", parts)
-    used = {access.buffer.storage for access in accesses(loop.loop).all}
+    used = storages(loop.loop).all
     at = [part, *launch.block_vars[::-1]]
     body = (
         *_needed(loop.before, used),
@@ -129,7 +129,7 @@ def _adding(launch: Launch, loop: GemmLoop, sums: Mapping[Buffer, Buffer], parts
         pieces = 1
     grid, block_vars, number, known = _with_dimension(launch, "piece", pieces)
     at = [*launch.block_vars[::-1]]
-    used = {access.buffer.storage for stmt in after for access in accesses(stmt).all}
+    used = {storage for stmt in after for storage in storages(stmt).all}
     body: list[Stmt] = [
         CallStmt(GRID_DEPENDENCY_WAIT, (), loc=launch.loc),
         *_needed(before, used - {tile.storage for tile in own.values()}),

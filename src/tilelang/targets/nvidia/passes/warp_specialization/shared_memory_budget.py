@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from tilelang.analysis.accesses import accesses
+from tilelang.analysis.accesses import storages
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import int_const
 from tilelang.ir.stmt import Alloc, Launch
@@ -88,7 +88,7 @@ def shared_memory_budget(
     least, enough = (_LEAST_STAGES, _MIN_STAGES) if blocks_per_sm == 1 else (1, 1)
     loaded = {tile for load_group in load_groups for tile in load_group.tiles}
     pipelined_tiles = loaded | {store.staging for store in stores}
-    used = {access.buffer.storage for access in accesses(launch.body).all}
+    used = storages(launch.body).all
     allocated = (s.buffer for s in walk(launch.body) if isinstance(s, Alloc))
     tiles = [buffer for buffer in allocated if buffer.scope is Scope.SHARED and buffer.storage in used]
     budget = shared_bytes - ALIGNMENT  # for barriers
