@@ -7,6 +7,7 @@ all threads are in them, with the thread of each.
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 
@@ -21,12 +22,12 @@ class Elements:
 
     Attributes:
         starts: The first element of each box, of shape (boxes, dimensions).
-        inside: The elements of a box, relative to its first, of shape (elements, dimensions).
+        extents: The elements of a box per dimension.
         threads: The thread of each box, in ascending order.
     """
 
     starts: np.ndarray
-    inside: np.ndarray
+    extents: tuple[int, ...]
     threads: np.ndarray
 
     def moved(self, distance: int) -> Elements:
@@ -35,17 +36,29 @@ class Elements:
 
     def ends(self) -> np.ndarray:
         """One more than the largest index per dimension."""
-        largest: np.ndarray = self.starts.max(axis=0) + self.inside[-1] + 1
+        largest: np.ndarray = self.starts.max(axis=0) + self.extents
         return largest
+
+    def last(self) -> np.ndarray:
+        """The last element of the last box."""
+        element: np.ndarray = self.starts[-1] + self.extents - 1
+        return element
+
+    def owners_of(self, element: np.ndarray) -> np.ndarray:
+        """The threads that access an element."""
+        in_box = (self.starts <= element) & (element < self.starts + self.extents)
+        owners: np.ndarray = self.threads[in_box.all(axis=1)]
+        return owners
 
     def numbered(self, low: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Linear indices of all elements, box by box."""
-        numbers: np.ndarray = np.add.outer((self.starts - low) @ weights, self.inside @ weights)
+        inside = np.indices(self.extents).reshape(len(self.extents), math.prod(self.extents))  # a box that starts at 0
+        numbers: np.ndarray = np.add.outer((self.starts - low) @ weights, weights @ inside)
         return numbers.reshape(-1)
 
     def owners(self) -> np.ndarray:
         """The threads of all elements, box by box."""
-        return np.repeat(self.threads, len(self.inside))
+        return np.repeat(self.threads, math.prod(self.extents))
 
 
 def enumerated(starts: list[np.ndarray], extents: list[int], mask: np.ndarray | None, threads: int) -> Elements | None:
@@ -58,24 +71,25 @@ def enumerated(starts: list[np.ndarray], extents: list[int], mask: np.ndarray | 
         threads: How many there are.
     """
     (width,) = np.broadcast_shapes((1,), *(s.shape[1:] for s in starts), () if mask is None else mask.shape[1:])
-    box = int(np.prod(extents, dtype=np.int64)) if extents else 1
     if threads * width > MANY:
         return None
     owner = np.broadcast_to(np.arange(threads)[:, None], (threads, width)).reshape(-1)
     keep = slice(None) if mask is None else np.broadcast_to(mask, (threads, width)).reshape(-1)
     owner = owner[keep]
-    if len(owner) * box > MANY:
+    if len(owner) * math.prod(extents) > MANY:
         return None
     spread = [np.broadcast_to(s, (threads, width)).reshape(-1)[keep] for s in starts]
     positions = np.stack(spread, axis=-1).astype(np.int64) if spread else np.zeros((len(owner), 0), np.int64)
-    inside = np.indices(extents).reshape(len(extents), -1).T if extents else np.zeros((1, 0), np.int64)
-    return Elements(positions, inside, owner)
+    return Elements(positions, tuple(extents), owner)
 
 
 def share_elements(mine: Elements, other: Elements, subgroup_size: int) -> bool:
     """Whether threads of different subgroups of `subgroup_size` neighbors share an element."""
     if not len(mine.threads) or not len(other.threads):
         return False
+    for one, another in ((mine, other), (other, mine)):  # of most that share any, they share the last one
+        if (another.owners_of(one.last()) // subgroup_size != one.threads[-1] // subgroup_size).any():
+            return True
     low = np.minimum(mine.starts.min(axis=0), other.starts.min(axis=0))
     size = np.maximum(mine.ends(), other.ends()) - low
     weights = np.concatenate([np.cumprod(size[::-1])[::-1][1:], [1]]) if len(size) else size
