@@ -14,7 +14,7 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Expr, ExprLike, Load, const, int_const
 from tilelang.ir.memoize import memoized
-from tilelang.ir.stmt import Alloc, Stmt
+from tilelang.ir.stmt import Alloc, Bind, For, If, Seq, Stmt, Store
 from tilelang.ir.visit import expressions, loads_of, written_buffers
 
 ZERO = const(0, INT32)
@@ -113,6 +113,8 @@ def _shared_storages(stmt: Stmt) -> Iterator[Buffer]:
 
 def _named(stmt: Stmt) -> Iterator[Buffer]:
     """The buffers that a statement refers to directly, in regions or as a whole; allocations do not count."""
+    if isinstance(stmt, Seq | Bind | Store | If | For):
+        return  # it has no regions, and no buffers but one that it writes
     for field in dataclasses.fields(stmt):
         value = getattr(stmt, field.name)
         for item in value if isinstance(value, tuple) else (value,):

@@ -66,10 +66,11 @@ class _Fences:
                 other = state if else_body is None else self._visit(else_body, state)
                 return then[0] or other[0], then[1] or other[1]
             case For(body=body) | While(body=body):
-                for _ in range(2):  # the second time with the state at the end of an iteration
-                    after = self._visit(body, state)
-                    state = state[0] or after[0], state[1] or after[1]
-                return state
+                after = self._visit(body, state)
+                merged = state[0] or after[0], state[1] or after[1]
+                if merged != state:  # the next iteration begins with more than the first one
+                    after = self._visit(body, merged)
+                return merged[0] or after[0], merged[1] or after[1]
         return self._leaf(stmt, *state)
 
     def _leaf(self, stmt: Stmt, dirty: bool, copying: bool) -> tuple[bool, bool]:

@@ -38,6 +38,8 @@ def loads_first(launch: Launch, registers: int) -> Stmt:
         launch: The launch.
         registers: How many 32-bit registers of a thread may hold what is loaded ahead.
     """
+    if not any(map(loads, walk(launch.body))):
+        return launch.body
     written = {buffer.storage for stmt in walk(launch.body) for buffer in written_buffers(stmt)}
     return _Body(registers, written | {each.storage for each in stored_by_tensor_maps(launch)}).rewritten(launch.body)
 

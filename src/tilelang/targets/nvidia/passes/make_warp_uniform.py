@@ -30,7 +30,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Bind, CallStmt, For, ForKind, Group, If, Launch, Seq, Stmt
-from tilelang.ir.visit import Rewriter, walk, walk_expr
+from tilelang.ir.visit import Rewriter, variables_of, walk, walk_expr
 from tilelang.isa.instruction import Instruction
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
@@ -143,7 +143,9 @@ class _UniformGroups(Rewriter):
 
         Its new value is provably not negative, which the removed predicate on the thread implied.
         """
-        first = int_const(simplify(self._thread - self._in_block(node.value), Domain())) if node.var.is_index else None
+        first: int | None = None
+        if node.var.is_index and self._depends_on_thread(node.value):
+            first = int_const(simplify(self._thread - self._in_block(node.value), Domain()))
         if first is None or first % WARP_SIZE:
             return self.visit(node)
         self._numbers[node.var] = first // WARP_SIZE
@@ -153,6 +155,10 @@ class _UniformGroups(Rewriter):
         if (first, first % mask_range) == (self._threads.first, 0):
             return dataclasses.replace(node, value=binary(BinaryOp.BITAND, self._thread, const(mask_range - 1, INT32)))
         return dataclasses.replace(node, value=binary(BinaryOp.MAX, self._thread - first, const(0, INT32)))
+
+    def _depends_on_thread(self, expr: Expr) -> bool:
+        """Whether an expression has the index of the executing thread in the block or in a group."""
+        return not variables_of(expr).isdisjoint(self._numbers)
 
     def _in_block(self, value: Expr) -> Expr:
         """An index in a group, expressed by the thread's index in the block where possible."""
@@ -194,6 +200,8 @@ class _UniformGroups(Rewriter):
 
         Rewriting addresses of lanes, too, would take more registers: ptxas would keep uniform and other parts apart.
         """
+        if not self._depends_on_thread(node):
+            return node
         if isinstance(node, Binary) and node.op in (BinaryOp.AND, BinaryOp.OR):
             return self.rebuild_expr(node)
         uniform = _UniformExprs(self._warp, self._numbers).expr(node)

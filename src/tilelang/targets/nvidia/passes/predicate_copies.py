@@ -84,10 +84,10 @@ class _Predicate(Rewriter):
 
 def predicate_copies(launch: Launch, machine: Machine) -> Launch:
     """The launch without branches around copies, if registers suffice for its arrays."""
-    if expected_registers(launch, machine, rates_of(machine)) >= MAX_REGISTERS:
-        return launch
     body = _Branches().visit(launch.body) or Seq((), loc=launch.body.loc)
-    return launch if body is launch.body else dataclasses.replace(launch, body=body)
+    if body is launch.body or expected_registers(launch, machine, rates_of(machine)) >= MAX_REGISTERS:
+        return launch
+    return dataclasses.replace(launch, body=body)
 
 
 def _run(func: PrimFunc, context: PassContext) -> PrimFunc:

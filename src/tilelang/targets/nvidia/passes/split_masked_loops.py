@@ -56,7 +56,7 @@ def _split(launch: Launch, domain: Domain, machine: Machine) -> Launch:
     if schedule_of(launch) is None:
         return launch
     domain = domain.with_extents(launch.block_vars, launch.grid)
-    rewriter = _Loops(divergence(launch).is_uniform, domain, rates_of(machine))
+    rewriter = _Loops(lambda expr: divergence(launch).is_uniform(expr), domain, rates_of(machine))
     body = rewriter.visit(launch.body) or Seq((), loc=launch.body.loc)
     if body is launch.body:
         return launch

@@ -222,7 +222,16 @@ def _same(a: Expr, b: Expr) -> bool:
     return all(same_expr(x, y) or proves(x == y, _NOTHING) for x, y in zip(a.indices, b.indices, strict=True))
 
 
+def _converts_integers(stmt: Stmt) -> bool:
+    """Whether a value in float16 may be made of fields."""
+    if not isinstance(stmt, Bind | Store) or stmt.value.dtype != "float16":
+        return False
+    return any(isinstance(expr, Cast) and expr.a.dtype.is_int for expr in walk_expr(stmt.value))
+
+
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
+    if not any(map(_converts_integers, walk(func.body))):
+        return func
     for shifted in (False, True):
         func = with_body(func, _UnpackInPairs(shifted=shifted).visit(func.body))
     return func

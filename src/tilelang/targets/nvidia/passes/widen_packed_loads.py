@@ -93,9 +93,9 @@ class _Widen(Rewriter):
         """The loop over vectors and the words in them; None where no load in it can be wide."""
         trips = int_const(loop.stop)
         assert trips is not None
-        words = min(MAX_VECTOR_BYTES // _QUAD, trips & -trips)
-        while words > 1:
-            found = [self._wide(load, loop, words, loops) for load, loops in _fields_in(loop.body, ())]
+        words, fields = min(MAX_VECTOR_BYTES // _QUAD, trips & -trips), _fields_in(loop.body, ())
+        while fields and words > 1:
+            found = [self._wide(load, loop, words, loops) for load, loops in fields]
             if wide := [one for one in found if one is not None]:
                 return _split(loop, words, wide)
             words //= 2
