@@ -194,7 +194,7 @@ def test_a_saved_schedule_says_by_its_statements_whether_steps_are_speculative(m
     speculative = made()
     assert speculative == made(**{"tl.schedule": speculative[1]})
     with monkeypatch.context() as without:
-        without.setattr(loop_schedules, "with_speculation", lambda *_, **__: None)
+        without.setattr(loop_schedules, "repeatable_step", lambda *_, **__: None)
         whole = made(**{"tl.stages": 3})
     assert "bar_sync_or" in speculative[0]
     assert "bar_sync_or" not in whole[0]

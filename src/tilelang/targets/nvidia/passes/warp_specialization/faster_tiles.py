@@ -10,7 +10,7 @@ import math
 
 from tilelang.errors import Note
 from tilelang.ir.expr import int_const
-from tilelang.ir.stmt import Launch
+from tilelang.ir.stmt import For, Launch
 from tilelang.ir.visit import walk
 from tilelang.ops.gemm import Gemm
 from tilelang.performance.chain import softmax_instructions, step_cycles, thread_cycles
@@ -18,7 +18,7 @@ from tilelang.targets.machine import Machine, Rates
 from tilelang.targets.nvidia.isa.wgmma import ROWS
 from tilelang.targets.nvidia.passes.warp_specialization.speculative_softmax import (
     MIN_SPECULATING_WARPGROUPS,
-    SpeculativeLoop,
+    RepeatableStep,
 )
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
 
@@ -29,38 +29,39 @@ _DESPITE_MASKS = 0.9
 _MANY = 1 << 10  # blocks along a dimension of the grid that is not known
 
 
-def faster_tiles(loop: SpeculativeLoop, launch: Launch, warpgroups: int, machine: Machine) -> Note | None:
+def faster_tiles(
+    step: RepeatableStep, loop: For, launch: Launch, warpgroups: int, machine: Machine
+) -> Note | None:
     """The note on tiles that are faster by estimate; None without any.
 
     Args:
-        loop: The loop, with speculative steps.
+        step: The step of the loop, which could be speculative.
+        loop: The loop.
         launch: Its launch.
         warpgroups: How many consumer warpgroups it has.
         machine: What runs it.
     """
-    gemms = [stmt for stmt in walk(loop.loop.body) if isinstance(stmt, Gemm)]
-    again = next(stmt for stmt in walk(loop.retry) if isinstance(stmt, Gemm))
-    own = [gemm for gemm in gemms if gemm is not again]
-    sizes = [tuple(int_const(size) or 0 for size in gemm.sizes) for gemm in own]
-    rows, keys, _ = (int_const(size) or 0 for size in again.sizes)
+    gemms = [stmt for stmt in walk(loop.body) if isinstance(stmt, Gemm)]
+    sizes = [tuple(int_const(size) or 0 for size in gemm.sizes) for gemm in gemms]
+    rows, keys, _ = (int_const(size) or 0 for size in step.gemm.sizes)
     width = max(n for m, n, k in sizes if k == keys)
     wider = next((each for each in _KEYS if 1.5 * each + width <= _HELD), None)
     if machine.rates is None or not machine.multiprocessors or wider is None or rows != warpgroups * ROWS:
         return None
-    bits = max(8, min(gemm.operands[0].bits for gemm in own))
+    bits = max(8, min(gemm.operands[0].bits for gemm in gemms))
     flop = sum(2 * math.prod(size) for size in sizes) * bits / 16 / (rows * keys)  # of a score
     grid, more = [int_const(extent) or _MANY for extent in launch.grid], MIN_SPECULATING_WARPGROUPS * ROWS
     count, longest = math.prod(grid), max(grid)
     fewer = count // longest * -(-longest * rows // more)  # that dimension divides rows, most likely
     now = _seconds(flop, count, rows, keys, warpgroups, machine, machine.rates, searches=True)
     then = _seconds(flop, fewer, more, wider, MIN_SPECULATING_WARPGROUPS, machine, machine.rates, searches=False)
-    if then > now * (_DESPITE_MASKS if loop.has_masks else _CLEARLY_FASTER):
+    if then > now * (_DESPITE_MASKS if step.has_masks else _CLEARLY_FASTER):
         return None
     threads = MIN_SPECULATING_WARPGROUPS * WARPGROUP_THREADS
     return Note(
         f"T.online_softmax looks for the largest scores in all iterations: with tiles of {more} rows and {wider} keys, "
         f"and {threads} threads, it does in few, which takes {1 - then / now:.0%} less time by estimate",
-        loop.vote.loc,
+        step.loc,
     )
 
 

@@ -58,7 +58,9 @@ from tilelang.targets.nvidia.passes.warp_specialization.producer_loads import pa
 from tilelang.targets.nvidia.passes.warp_specialization.register_budget import loop_values, registers_for_tiles
 from tilelang.targets.nvidia.passes.warp_specialization.speculative_softmax import (
     MIN_SPECULATING_WARPGROUPS,
+    RepeatableStep,
     SpeculativeLoop,
+    repeatable_step,
     with_speculation,
 )
 from tilelang.targets.nvidia.schedule import MAX_VOTING_WARPGROUPS, WARPGROUP_THREADS, Schedule
@@ -210,17 +212,18 @@ class _Scheduling:
         """The loop with a speculative step, if its warpgroups can vote and its schedule may have two stages."""
         if not MIN_SPECULATING_WARPGROUPS <= self.schedule.consumers <= MAX_VOTING_WARPGROUPS:
             return None
-        return self._with_speculation()
+        step = self._repeatable_step()
+        return None if step is None else with_speculation(self.loop, step)
 
     def of_more_warpgroups(self) -> list[Note]:
         """What there is to gain by as many warpgroups as speculate, if there is one less."""
         if self.schedule.consumers != MIN_SPECULATING_WARPGROUPS - 1 or self.saved is not None:
             return []
-        machine, speculative = self.capabilities.context.target.machine, self._with_speculation()
-        note = None if speculative is None else faster_tiles(speculative, self.launch, self.schedule.consumers, machine)
+        machine, step = self.capabilities.context.target.machine, self._repeatable_step()
+        note = None if step is None else faster_tiles(step, self.loop, self.launch, self.schedule.consumers, machine)
         return [] if note is None else [note]
 
-    def _with_speculation(self) -> SpeculativeLoop | None:
+    def _repeatable_step(self) -> RepeatableStep | None:
         schedule = self.schedule
         if schedule.stages < 2 or schedule.blocks_per_sm > 1:
             return None
@@ -229,7 +232,7 @@ class _Scheduling:
             return runs_asynchronously(gemm, self.capabilities.wgmma_refusal, schedule.tile_threads)
 
         masks = has_masks(self.loop, self.domain, divergence(self.launch).is_uniform)
-        return with_speculation(self.loop, can_be_in_flight, masks=masks)
+        return repeatable_step(self.loop, can_be_in_flight, masks=masks)
 
     def _scheduled(self, speculative: SpeculativeLoop | None) -> LoopSchedule | str:
         """The schedule of the loop, or of its speculative form."""

@@ -26,10 +26,10 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 
-from tilelang.analysis.accesses import accesses
+from tilelang.analysis.accesses import storages
 from tilelang.analysis.whole_stores import overwritten
 from tilelang.dtypes import BOOL
-from tilelang.errors import Note
+from tilelang.errors import Loc, Note
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Const, Expr, Load, Var, as_expr, const, int_const, select
@@ -60,6 +60,35 @@ MIN_SPECULATING_WARPGROUPS = 3
 
 
 @record(slots=True, eq=False)
+class RepeatableStep:
+    """A step of a softmax in a loop, whose scores can be computed again.
+
+    Attributes:
+        op: The operator that it was.
+        first: Where its statements begin among those of the loop's body.
+        end: Where they end.
+        product: What computes the scores again.
+        loc: Where it stands in the user's program.
+    """
+
+    op: OnlineSoftmax
+    first: int
+    end: int
+    product: list[Stmt]
+    loc: Loc
+
+    @property
+    def gemm(self) -> Gemm:
+        """What computes the scores without masks."""
+        return next(stmt for stmt in self.product if isinstance(stmt, Gemm))
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether more than a gemm computes the scores, such as masks."""
+        return len(self.product) > _GEMM_AND_WAIT
+
+
+@record(slots=True, eq=False)
 class SpeculativeLoop:
     """A loop with a speculative step.
 
@@ -80,11 +109,6 @@ class SpeculativeLoop:
     step: tuple[Stmt, ...]
     product: int
     early: int
-
-    @property
-    def has_masks(self) -> bool:
-        """Whether more than a gemm computes the scores, such as masks."""
-        return self.product > _GEMM_AND_WAIT
 
     @property
     def vote(self) -> AnyExceeds:
@@ -115,10 +139,10 @@ class SpeculativeLoop:
         return Speculation(first, vote, last, self.product, self.early)
 
 
-def with_speculation(
+def repeatable_step(
     loop: For, runs_asynchronously: Callable[[Gemm], bool], *, masks: bool
-) -> SpeculativeLoop | None:
-    """The loop with a speculative step; None if it has no step, or if its scores cannot be computed again.
+) -> RepeatableStep | None:
+    """The step of a loop; None if it has none, or if its scores cannot be computed again.
 
     Args:
         loop: A loop, whose gemms have plans.
@@ -134,14 +158,20 @@ def with_speculation(
     product = _product(op, statements, first, end, runs_asynchronously)
     if product is None or len(product) > _GEMM_AND_WAIT and not masks:
         return None
-    build = Builder(statements[first].loc)
-    made = _SpeculativeStep(op, build)
+    return RepeatableStep(op, first, end, product, statements[first].loc)
+
+
+def with_speculation(loop: For, step: RepeatableStep) -> SpeculativeLoop:
+    """The loop whose step is speculative."""
+    statements = flat_statements(loop.body)
+    build = Builder(step.loc)
+    made = _SpeculativeStep(step.op, build)
     before, after = made.around()
-    made.emit_speculation(product)
+    made.emit_speculation(step.product)
     hoisted = _Allocations()
     body = [each for stmt in build.statements if (each := hoisted.visit(stmt)) is not None]
-    changed = Seq((*statements[:first], *body, *statements[end:]), loc=loop.body.loc)
-    loop, places = dataclasses.replace(loop, body=changed), (len(product), made.early)
+    changed = Seq((*statements[: step.first], *body, *statements[step.end :]), loc=loop.body.loc)
+    loop, places = dataclasses.replace(loop, body=changed), (len(step.product), made.early)
     return SpeculativeLoop(loop, tuple(hoisted.found), before, after, tuple(body), *places)
 
 
@@ -164,10 +194,10 @@ def _step_around(search: int, statements: Sequence[Stmt]) -> tuple[OnlineSoftmax
     if any(storage.scope is not Scope.FRAGMENT for storage in named):
         return None  # threads would exchange values in a branch that each warpgroup takes by itself
     for stmt, like in zip(statements[first:end], expected, strict=True):
-        if type(stmt) is not type(like) or _written(stmt) & named != _written(like) & named:
+        if type(stmt) is not type(like) or storages(stmt).written & named != storages(like).written & named:
             return None
     others = (*statements[:first], *statements[end:])
-    uses_sum = any(a.buffer.storage is op.row_sum.buffer.storage for stmt in others for a in accesses(stmt).all)
+    uses_sum = any(op.row_sum.buffer.storage in storages(stmt).all for stmt in others)
     return None if uses_sum else (op, first, end)
 
 
@@ -184,7 +214,7 @@ def _product(
         runs_asynchronously: As above.
     """
     scores = op.scores.buffer.storage
-    makers = [place for place in range(first) if scores in _written(statements[place])]
+    makers = [place for place in range(first) if scores in storages(statements[place]).written]
     made = [statements[place] for place in makers]
     gemms = [stmt for stmt in made if isinstance(stmt, Gemm)]
     if len(gemms) != 1 or not runs_asynchronously(gemms[0]) or divides_columns(gemms[0]):
@@ -197,19 +227,15 @@ def _product(
         return None
     clears = isinstance(gemm.clear_accum, Const) and bool(gemm.clear_accum.value)
     is_defined = made[0] is gemm and clears or scores in {tile.storage for tile in overwritten(made[0])}
-    if not is_defined or any(_written(stmt) != {scores} for stmt in made):
+    if not is_defined or any(storages(stmt).written != {scores} for stmt in made):
         return None
-    read = {access.buffer.storage for stmt in made for access in accesses(stmt).all} - {scores}
+    read = {storage for stmt in made for storage in storages(stmt).all} - {scores}
     between = [statements[place] for place in range(makers[0], end) if place not in makers]
-    if any(_written(stmt) & read for stmt in between):
+    if any(storages(stmt).written & read for stmt in between):
         return None
     again = dataclasses.replace(gemm, wait=-1)
     wait = GemmWait(0, (gemm.c,), loc=gemm.loc)
     return [part for stmt in made for part in ((again, wait) if stmt is gemm else (stmt,))]
-
-
-def _written(stmt: Stmt) -> set[Buffer]:
-    return {access.buffer.storage for access in accesses(stmt).writes}
 
 
 class _Allocations(Rewriter):
@@ -276,7 +302,7 @@ class _SpeculativeStep(OnlineSoftmaxStep):
                 build.emit(stmt)
             self.emit()
         self.early = next(
-            place for place, stmt in enumerate(then) if self._op.output.buffer.storage in _written(stmt)
+            place for place, stmt in enumerate(then) if self._op.output.buffer.storage in storages(stmt).written
         ) - len(product)  # fmt: skip
         with build.block() as otherwise:
             self._by_lane(self._add_sum)
