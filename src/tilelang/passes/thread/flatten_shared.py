@@ -41,10 +41,10 @@ def element_offset(buffer: Buffer, layout: Layout | None, indices: tuple[Expr, .
 
 
 def _row_major(coordinates: tuple[Expr, ...], shape: tuple[int, ...]) -> Expr:
-    """The row-major offset as a sum of coordinates times constant strides."""
+    """The row-major offset as a sum of coordinates, of which the last may be left out, times constant strides."""
     total: Expr = _ZERO
     stride = math.prod(shape)
-    for coordinate, extent in zip(coordinates, shape, strict=True):
+    for coordinate, extent in zip(coordinates, shape, strict=False):
         stride = stride // extent if extent else 0
         total = total + coordinate * stride if stride != 1 else total + coordinate
     return total
@@ -92,10 +92,9 @@ class _Flatten(Rewriter):
         if folded is not None and layout is not None:
             # the version is added last, so that the XOR is common to all versions and computed once
             leading = len(at) - len(layout.shape)
-            versions = (*at[:leading], *(_ZERO for _ in layout.output_shape))
             shape = (*(buffer.static_shape or ())[:leading], *layout.output_shape)
             offset = folded.apply(_row_major(layout(*map(exact, folded.base)), layout.output_shape))
-            return (offset + _row_major(tuple(map(exact, versions)), shape) if leading else offset,)
+            return (offset + _row_major(tuple(map(exact, at[:leading])), shape) if leading else offset,)
         return (element_offset(buffer, layout, at),)
 
     def expr(self, node: Expr) -> Expr:

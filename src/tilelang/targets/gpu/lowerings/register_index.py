@@ -19,7 +19,7 @@ from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.compare import KeyedExpr
 from tilelang.ir.evaluate import evaluate
-from tilelang.ir.expr import Expr, Var, const
+from tilelang.ir.expr import Expr, Var, const, int_const
 from tilelang.ir.visit import substitute, variables_of
 from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
@@ -228,14 +228,14 @@ def _fit(values: np.ndarray, valid: np.ndarray) -> tuple[int, list[int] | None]:
 def _weighted(operand: Expr, digits: Sequence[tuple[int, int]]) -> Expr:
     """The sum over the digits of an operand, least significant first, each given by its size and its step."""
     if all(step == digits[0][1] * register for (_, step), register in zip(digits, _weights(digits), strict=True)):
-        return operand * digits[0][1] if digits[0][1] else const(0, INT32)
+        return _times(operand, digits[0][1])
     total: Expr = const(0, INT32)
     for n, ((size, step), register) in enumerate(zip(digits, _weights(digits), strict=True)):
         digit = operand // register if register > 1 else operand
         if n < len(digits) - 1:
             digit = digit % size
         if step:
-            total = _plus(total, digit * step)
+            total = _plus(total, _times(digit, step))
     return total
 
 
@@ -248,7 +248,11 @@ def _weights(digits: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def _plus(a: Expr, b: Expr) -> Expr:
-    return b if a.__class__ is not Var and getattr(a, "value", None) == 0 else a + b
+    return b if int_const(a) == 0 else a if int_const(b) == 0 else a + b
+
+
+def _times(operand: Expr, step: int) -> Expr:
+    return operand if step == 1 else operand * step if step else const(0, INT32)
 
 
 def _count_distinct(numbers: np.ndarray, limit: int) -> int:
