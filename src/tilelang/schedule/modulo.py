@@ -14,6 +14,7 @@ and over orders. Source of the formulation: "Optimal Software Pipelining and War
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -58,8 +59,11 @@ class ModuloSchedule:
         return max(self.stage, default=0) + 1
 
 
+@functools.lru_cache(maxsize=16)
 def modulo_schedule(graph: LoopGraph) -> ModuloSchedule:
     """The best schedule that the search finds; among equals the one with fewer statements in stage 1.
+
+    The latest ones are kept, since loops are scheduled again where shared memory does not hold what the first need.
 
     What hinders warps counts among the statements of one iteration only, where a gemm that is issued ahead of what they
     do may gain nothing. Where those of two run at once, schedules that ignore it were the fastest on an H200.
@@ -190,7 +194,7 @@ class _Predecessors:
         awaited: Those that must be done when it begins; of the others the unit does the asynchronous ones before it.
     """
 
-    all: tuple[int, ...]
+    all: frozenset[int]
     awaited: tuple[int, ...]
 
 
@@ -201,7 +205,7 @@ def _predecessors(graph: LoopGraph, stage: Sequence[int]) -> list[_Predecessors]
         if stage[edge.source] == stage[edge.target] + edge.distance:
             before = found[edge.target]
             before[edge.source] = edge.waits or before.get(edge.source, False)
-    return [_Predecessors(tuple(each), tuple(n for n, waits in each.items() if waits)) for each in found]
+    return [_Predecessors(frozenset(each), tuple(n for n, waits in each.items() if waits)) for each in found]
 
 
 @record(slots=True)
@@ -260,11 +264,11 @@ class _Timeline:
 
     def is_ready(self, number: int) -> bool:
         """Whether a statement may be next."""
-        return number not in self._done and all(each in self._done for each in self._predecessors[number].all)
+        return number not in self._done and self._predecessors[number].all <= self._done.keys()
 
     def start(self, number: int) -> int:
         """When a statement can begin that is ready."""
-        return max((self.warps, *(self._done[each] for each in self._predecessors[number].awaited)))
+        return max((self.warps, *map(self._done.__getitem__, self._predecessors[number].awaited)))
 
     def waits(self, number: int) -> bool:
         """Whether a statement would be the first that waits for some asynchronous one."""
@@ -323,7 +327,10 @@ class _OrderSearch:
 
     def search(self, steps: int) -> int:
         """Searches, and gives the steps that are left."""
-        left = [number for number in range(len(self._critical_path)) if number not in self._timeline.order]
+        return self._search(steps, range(len(self._critical_path)))
+
+    def _search(self, steps: int, left: Sequence[int]) -> int:
+        """The search for the order of the statements that are left."""
         if not left:
             if self._is_better(self._timeline.end) and self._has_registers():
                 self.best_cycles, self.found = self._timeline.end, tuple(self._timeline.order)
@@ -337,7 +344,7 @@ class _OrderSearch:
             self._timeline.append(number)
             self._remaining_warp_cycles -= work.warp_cycles
             self._remaining_unit_cycles -= work.unit_cycles
-            steps = self.search(steps)
+            steps = self._search(steps, [other for other in left if other != number])
             self._remaining_warp_cycles += work.warp_cycles
             self._remaining_unit_cycles += work.unit_cycles
             self._timeline.pop()
@@ -355,7 +362,7 @@ class _OrderSearch:
 
     def _bound(self, left: Sequence[int]) -> int:
         """The fewest cycles of any order that begins like this one."""
-        longest = max(self._critical_path[number] for number in left)
+        longest = max(map(self._critical_path.__getitem__, left))
         by_warps = self._timeline.warps + max(self._remaining_warp_cycles, longest)
         return max(by_warps, self._timeline.unit + self._remaining_unit_cycles)
 

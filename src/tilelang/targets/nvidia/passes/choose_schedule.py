@@ -223,14 +223,16 @@ class _Choice:
     def _with_second_versions(self, load_groups: LoadGroups, consumers: int) -> Schedule:
         """The schedule of whole tiles, with two versions of computed tiles where these save cycles and fit."""
         notes = tuple(self.notes)
-        schedule = self._with_loop_schedules(self._whole_tile_schedule(load_groups, consumers), double=True)
+        whole = self._whole_tile_schedule(load_groups, consumers)
+        schedule = self._with_loop_schedules(whole, double=True)
         self._doubled = schedule.computed
         if not self._doubled:
             return schedule
         stages = max(one.schedule.stages for one in self.loop_schedules if one.doubled)
         try:
             self.notes = [*notes]
-            doubled = self._with_loop_schedules(self._whole_tile_schedule(load_groups, consumers), double=True)
+            again = self._whole_tile_schedule(load_groups, consumers)
+            doubled = schedule if again == whole else self._with_loop_schedules(again, double=True)
             if stages == 1 and _uses_of_shared_memory(doubled) == _uses_of_shared_memory(schedule):
                 return doubled
             if stages > 1 and doubled.stages >= max(self._overrides.stages or 0, min(schedule.stages, _FEW_STAGES)):
