@@ -1,10 +1,11 @@
 """Imports and attributes of this package by one table: `paths.PATHS`, which says what each published path holds.
 
-Takes the name of a module, gives a module. Three kinds of modules exist:
+Takes the name of a module, gives a module. Four kinds of modules exist:
 
 - one with a file and no row is imported as ever;
 - one with a row and no file is made when it is imported, and holds the names of its row;
-- one with both has the names of its file and those of its row.
+- one with both has the names of its file and those of its row;
+- one in `paths.ALIASES` is another module, once it is imported.
 
 Invariants: a name is loaded when it is first asked for; a name or module that does not exist is an `UnknownAttribute`
 or `UnknownModule` that says so, or that it is internal to published TileLang.
@@ -24,7 +25,7 @@ from typing import Any
 from tilelang.errors import UnknownAttribute, UnknownModule, UnknownName, nearest
 from tilelang.garbage_collector import disabled_for_imports
 from tilelang.other_names import OTHER_NAMES
-from tilelang.paths import INTERNAL, LANGUAGE, NO_SOURCE, PATHS
+from tilelang.paths import ALIASES, INTERNAL, LANGUAGE, NO_SOURCE, PATHS
 
 _MARK = "__rows__"  # of modules that know the names of their row
 _FOLDERS = {path.rpartition(".")[0] for path in PATHS}  # modules that have rows below them
@@ -48,6 +49,8 @@ class PathFinder:
             return None
         if name != self._root and not hasattr(sys.modules.get(self._root), _MARK):
             return None  # a real package of that name
+        if name in ALIASES:
+            return ModuleSpec(name, _AliasLoader())  # type: ignore[arg-type]
         spec = self._elsewhere(name, path, target)
         if spec is not None and spec.loader is not None:  # a folder without code has no loader
             if name in PATHS or name in _FOLDERS:
@@ -82,6 +85,17 @@ class _RowLoader:
     def exec_module(self, module: ModuleType) -> None:
         add_names(module)
         module.__dict__["__all__"] = [name for name in _row(module.__name__) if not name.startswith("_")]
+
+
+class _AliasLoader:
+    """Puts another module in the place of one, as `import` allows."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        del spec
+        return None  # Python makes one for the time being
+
+    def exec_module(self, module: ModuleType) -> None:
+        sys.modules[module.__name__] = import_module(ALIASES[module.__name__])
 
 
 class _RowModule(ModuleType):

@@ -172,6 +172,9 @@ PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     }
 )
 
+# modules that are imported under another name, too, by `from tilelang import`
+ALIASES: Mapping[str, str] = MappingProxyType({"tilelang.tvm": "tvm"})
+
 _NOT_OFFERED: tuple[tuple[str, str], ...] = (
     ("write tilelang.lower, or kernel.get_kernel_source()", "tvm tilelang.tvm"),
     (
