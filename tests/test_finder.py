@@ -134,6 +134,14 @@ def test_a_module_named_tvm_serves_scalar_types_and_functions() -> None:
         type("Visitor", (importlib.import_module("tvm.tirx.stmt_functor").StmtVisitor,), {})
 
 
+def test_what_programs_catch_of_tvm_is_every_error_of_this_package() -> None:
+    import tvm
+
+    for caught in (tvm.TVMError, tvm.error.InternalError, tvm.error.TVMError):
+        with pytest.raises(caught):
+            T.dtype("float17")
+
+
 def test_tvm_is_imported_from_the_package_too() -> None:
     program = """
 import tilelang

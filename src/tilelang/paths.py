@@ -160,9 +160,11 @@ PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "tilelang.utils.target": {"tilelang.backend.target": "*"},
         "tilelang.utils.tensor": _TENSORS,
         # a module that comes with published TileLang; a real one that is installed comes first
-        "tvm": {f"{LANGUAGE}.dtypes": "DataType"},
+        "tvm": {f"{LANGUAGE}.dtypes": "DataType", "tilelang.errors": "TVMError=TileLangError"},
+        "tvm.error": {"tilelang.errors": "InternalError=TileLangError TVMError=TileLangError"},
         "tvm.ir": {"tilelang.ir.expr": "PrimExpr=Expr", f"{LANGUAGE}.legacy_calls": "Op"},
         "tvm.target": {"tilelang.targets.target": "Target"},
+        "tvm.testing": {"tilelang.testing": "main requires_cuda requires_package requires_rocm"},
         "tvm.tir": {**_TIR, NO_SOURCE: _STATEMENTS},
         "tvm.tir.op": {**_TIR, f"{LANGUAGE}.legacy_calls": "Op"},
         "tvm.tir.stmt_functor": {NO_SOURCE: _STATEMENT_FUNCTIONS},
