@@ -87,7 +87,7 @@ PUBLISHED = {
     "tvm.error": "InternalError TVMError",
     "tvm.testing": "main requires_package",
     "tvm.ir": "PrimExpr Op",
-    "tvm.tirx": "PrimExpr PrimFunc IntImm FloatImm StringImm Min Max exp if_then_else Select Cast Var call_extern const all any Let For",
+    "tvm.tirx": "PrimExpr PrimFunc IntImm FloatImm StringImm Min Max exp if_then_else Select Cast Var call_extern const all any Let For IndexMap",
     "tvm.tirx.op": "Op exp call_intrin",
     "tvm.tir": "const Select",
     "tvm.tir.op": "Op",

@@ -29,7 +29,9 @@ _TRANSFORM = {
 _TORCH_NAMES = {"tilelang.runtime.torch_names": "_TORCH_DTYPE_TO_STR=TORCH_DTYPE_TO_STR"}
 _MMA = {
     f"{_OF_NVIDIA}.mma_emitter": "* INT4TensorCoreIntrinEmitter",
-    f"{_OF_NVIDIA}.mma_index": "*",
+    f"{_OF_NVIDIA}.mma_index": "* shared_16x8_to_mma_32x4_layout_sr_a shared_16x8_to_mma_32x4_layout_sr_b "
+    "shared_16x16_to_mma_32x8_layout_sr_a shared_16x16_to_mma_32x8_layout_sr_b "
+    "shared_16x32_to_mma_32x16_layout_sr_a shared_16x32_to_mma_32x16_layout_sr_b",
     "tilelang.layout.swizzle": "make_mma_swizzle_layout",
 }
 _TENSORS = {
@@ -165,10 +167,10 @@ PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "tvm.ir": {"tilelang.ir.expr": "PrimExpr=Expr", f"{LANGUAGE}.legacy_calls": "Op"},
         "tvm.target": {"tilelang.targets.target": "Target"},
         "tvm.testing": {"tilelang.testing": "main requires_cuda requires_package requires_rocm"},
-        "tvm.tir": {**_TIR, NO_SOURCE: _STATEMENTS},
+        "tvm.tir": {**_TIR, f"{LANGUAGE}.legacy_calls": "IndexMap", NO_SOURCE: _STATEMENTS},
         "tvm.tir.op": {**_TIR, f"{LANGUAGE}.legacy_calls": "Op"},
         "tvm.tir.stmt_functor": {NO_SOURCE: _STATEMENT_FUNCTIONS},
-        "tvm.tirx": {**_TIR, NO_SOURCE: _STATEMENTS},
+        "tvm.tirx": {**_TIR, f"{LANGUAGE}.legacy_calls": "IndexMap", NO_SOURCE: _STATEMENTS},
         "tvm.tirx.op": {**_TIR, f"{LANGUAGE}.legacy_calls": "Op"},
         "tvm.tirx.stmt_functor": {NO_SOURCE: _STATEMENT_FUNCTIONS},
     }

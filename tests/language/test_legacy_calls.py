@@ -8,7 +8,7 @@ import tilelang.language as T
 from tilelang.errors import DeviceAssertError, NoLowering, ProgramError
 from tilelang.ir.stmt import CallStmt
 from tilelang.ir.visit import walk
-from tilelang.language.legacy_calls import Op
+from tilelang.language.legacy_calls import IndexMap, Op
 
 
 @T.prim_func
@@ -125,3 +125,10 @@ def test_mistakes(statement, kind, message):
         def main(A: T.Tensor((4,), "float32")):
             with T.Kernel(1):
                 statement(A)
+
+
+def test_an_index_map_is_its_function():
+    by_row = IndexMap.from_func(lambda i, j: i * 8 + j, index_dtype="int32")
+    assert [19] == by_row.map_indices([2, 3])
+    turned = IndexMap.from_func(lambda i, j: (j, i))
+    assert [3, 2] == turned.map_indices([2, 3])

@@ -239,4 +239,28 @@ def index_map(mapping: Callable[..., Any], *, inverse_index_map: object = None, 
     return mapping
 
 
+class IndexMap:
+    """A function from indices to indices, as `tvm.tirx.IndexMap`."""
+
+    def __init__(self, mapping: Callable[..., Any]) -> None:
+        self._mapping = mapping
+
+    @staticmethod
+    def from_func(
+        mapping_function: Callable[..., Any],
+        ndim: int | None = None,
+        inverse_index_map: object = None,
+        *,
+        index_dtype: object = "int64",
+    ) -> IndexMap:
+        """The map of a function of as many indices as are given to `map_indices`."""
+        del ndim, inverse_index_map, index_dtype
+        return IndexMap(mapping_function)
+
+    def map_indices(self, indices: Sequence[Any]) -> list[Any]:
+        """What the function makes of indices."""
+        mapped = self._mapping(*indices)
+        return list(mapped) if isinstance(mapped, tuple | list) else [mapped]
+
+
 buffer = buffer_decl = decl_buffer

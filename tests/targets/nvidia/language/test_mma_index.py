@@ -39,6 +39,21 @@ def test_the_sums_lie_as_two_instructions_leave_them() -> None:
             assert (row, column + place // 4 * 8) == mma_index.mma_store_index_map(lane, place)
 
 
+@pytest.mark.parametrize(
+    ("name", "dtype", "columns"),
+    [("16x8_to_mma_32x4", "tfloat32", 8), ("16x16_to_mma_32x8", "float16", 16), ("16x32_to_mma_32x16", "int8", 32)],
+)
+def test_operands_lie_as_the_instruction_reads_them(name: str, dtype: str, columns: int) -> None:
+    atom = next(x for x in ATOMS if (x.shape, str(x.a_dtype)) == ((16, 8, columns), dtype))
+    of_a, of_b = (getattr(mma_index, f"shared_{name}_layout_sr_{matrix}") for matrix in "ab")
+    per_lane = 16 * columns // 32
+    for lane in range(32):
+        for place in range(per_lane):
+            assert (lane, place) == of_a(*atom.a.coordinates(lane, place))
+            column, k = atom.b.coordinates(lane, place % (per_lane // 2))
+            assert (lane, place) == of_b(column + place // (per_lane // 2) * 8, k)
+
+
 def test_rows_of_ldmatrix() -> None:
     lanes = range(32)
     straight = [mma_index.get_ldmatrix_offset("A", lane, 0, 100) for lane in lanes]

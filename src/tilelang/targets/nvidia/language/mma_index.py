@@ -2,12 +2,14 @@
 
 Takes indices (ints or expressions) and dtypes, gives tuples of indices. Invariant: nothing is recorded.
 
-Source: PTX ISA, "Warp-level matrix load instruction: ldmatrix", "Matrix Fragments for mma.m16n8k16" and "... m16n8k32";
+Source: PTX ISA, "Warp-level matrix load instruction: ldmatrix", "Matrix Fragments for mma.m16n8k8", "... m16n8k16" and
+"... m16n8k32";
 CUDA C++ Programming Guide, "Tensor Memory Access, swizzle modes".
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tilelang.dtypes import DType, as_dtype
@@ -102,6 +104,37 @@ def mma_store_index_map(thread_id: Any, local_id: Any) -> tuple[Any, Any]:
     """The row and column in a 16 x 16 tile of C of register `local_id` of a lane: two instructions of 16 x 8."""
     row = local_id % 4 // 2 * 8 + thread_id // 4
     return row, local_id // 4 * 8 + thread_id % 4 * 2 + local_id % 2
+
+
+def _lane_of(row: Any, column: Any, packed: int) -> Any:
+    """The lane that holds an element of an operand whose registers have `packed` elements of a row each."""
+    return row % 8 * 4 + column % (4 * packed) // packed
+
+
+def _of_a(bits: int) -> Callable[[Any, Any], tuple[Any, Any]]:
+    packed = 32 // bits
+
+    def place(i: Any, j: Any) -> tuple[Any, Any]:
+        """The lane and its register's element that hold A[i, j] of one instruction, by rows."""
+        return _lane_of(i, j, packed), j // (4 * packed) * 2 * packed + i // 8 * packed + j % packed
+
+    return place
+
+
+def _of_b(bits: int) -> Callable[[Any, Any], tuple[Any, Any]]:
+    packed = 32 // bits
+
+    def place(i: Any, j: Any) -> tuple[Any, Any]:
+        """The lane and its register's element that hold column i of B at k = j, of two instructions side by side."""
+        return _lane_of(i, j, packed), i // 8 * 2 * packed + j // (4 * packed) * packed + j % packed
+
+    return place
+
+
+# by the bits of an element: the rows, and the elements of a row, of one atom; and the lanes, and the elements of each
+shared_16x8_to_mma_32x4_layout_sr_a, shared_16x8_to_mma_32x4_layout_sr_b = _of_a(32), _of_b(32)
+shared_16x16_to_mma_32x8_layout_sr_a, shared_16x16_to_mma_32x8_layout_sr_b = _of_a(16), _of_b(16)
+shared_16x32_to_mma_32x16_layout_sr_a, shared_16x32_to_mma_32x16_layout_sr_b = _of_a(8), _of_b(8)
 
 
 @api
