@@ -71,6 +71,23 @@ def test_what_is_read_after_the_loop_has_no_versions():
     assert "is also read outside of the loop" in violation(body, Placement((0, 2), (0, 1)), outside).reason
 
 
+def test_the_statements_of_a_dependence_that_forbids_it_are_named():
+    @T.prim_func
+    def main(A: T.Tensor((8, 64), "int32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((8, 8), "int32")
+            for k in T.Pipelined(7, num_stages=2):
+                T.copy(A[0, k * 8], tile)
+                T.copy(tile, A[0, k * 8 + 8])
+
+    (loop,) = (s for s in walk(main.body) if isinstance(s, For))
+    reason = violation(LoopBody(loop), Placement((0, 1), (0, 1)), {}).reason
+    load = main.loc.line + 4
+    assert (
+        f"the statement in line {load + 1} writes 'A', which the statement in line {load} still uses in another iteration"
+    ) == reason
+
+
 def test_a_tile_that_stages_write_is_not_split():
     body, outside = summed(between=True)
     assert 3 == len(body.statements)

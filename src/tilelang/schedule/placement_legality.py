@@ -18,6 +18,7 @@ from tilelang.isa.instruction import Instruction
 from tilelang.records import record
 from tilelang.saved_schedule import Placement
 from tilelang.schedule.loop_body import LoopBody, StatementAccess
+from tilelang.schedule.override_errors import statement_at
 
 
 def version_counts(body: LoopBody, placement: Placement) -> dict[Buffer, int]:
@@ -43,6 +44,11 @@ def _distance(touching: Sequence[StatementAccess], placement: Placement) -> int:
 
 def _keeps_order(touching: Sequence[StatementAccess], placement: Placement) -> bool:
     """Whether accesses to one storage keep their order without further versions of it."""
+    return _reordered(touching, placement) is None
+
+
+def _reordered(touching: Sequence[StatementAccess], placement: Placement) -> tuple[int, int] | None:
+    """Two statements, of which the first writes, that do not keep the order of their accesses to one storage."""
     stage, order = placement.stage, placement.order
     for n, _, first_writes in touching:
         for m, _, second_writes in touching:
@@ -51,8 +57,8 @@ def _keeps_order(touching: Sequence[StatementAccess], placement: Placement) -> b
             within = (stage[n], order[n]) < (stage[m], order[m])
             into_next = (stage[m], order[m]) < (stage[n] + 1, order[n])
             if not (within and into_next):
-                return False
-    return True
+                return (n, m) if first_writes else (m, n)
+    return None
 
 
 # -- legality ---------------------------------------------------------------------------------------------------
@@ -116,7 +122,10 @@ def _memory_violation(
     if _keeps_order(touching, placement) and storage not in body.allocated:
         return None
     if storage.scope is not Scope.SHARED:
-        return Violation(f"'{storage.name}' is written in one iteration while another one still uses it", statements)
+        writer, user = _reordered(touching, placement) or (min(statements), max(statements))
+        writes, uses = (statement_at(body.statements[number]) for number in (writer, user))
+        reason = f"{writes} writes '{storage.name}', which {uses} still uses in another iteration"
+        return Violation(reason, statements)
     first = body.fills_first(storage)
     if first is None:
         return Violation(f"'{storage.name}' is not filled as a whole before its other uses in an iteration", statements)

@@ -1,6 +1,7 @@
 """Loops that cannot run ahead stay serial, and the plan says why."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -85,7 +86,8 @@ def arguments():
 
 def notes(func):
     (launch,) = (s for s in walk(func.body) if isinstance(s, Launch))
-    return [note.text.removeprefix("T.Pipelined: the loop stays serial: ") for note in launch.plan.notes]
+    texts = [note.text.removeprefix("T.Pipelined: the loop stays serial: ") for note in launch.plan.notes]
+    return [re.sub(r"line \d+", "line N", text) for text in texts]
 
 
 def kinds(func):
@@ -99,7 +101,7 @@ def kinds(func):
         ("own versions", "no copy into a shared buffer that it fills as a whole is asynchronous"),
         ("condition", "no copy into a shared buffer that it fills as a whole is asynchronous"),
         ("read first", "no copy into a shared buffer that it fills as a whole is asynchronous"),
-        ("source", "'A' is written in one iteration while another one still uses it"),
+        ("source", "the statement in line N writes 'A', which the statement in line N still uses in another iteration"),
         ("after", "'A_s' is also read outside of the loop"),
         ("view", "'A_s' has views"),
     ],
