@@ -27,7 +27,7 @@ from tilelang.analysis.accesses import accesses, storages
 from tilelang.analysis.defer_reductions import scaling_of
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.compare import same_expr
-from tilelang.ir.expr import Binary, Call, Const, Expr, Load, const, int_const
+from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, const, int_const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import For, ParallelLoop, Stmt, Store
@@ -243,16 +243,20 @@ def _row_sums(stmt: Stmt, scores: Buffer, *, clear: bool) -> Buffer | None:
 
 
 def _copied(stmt: Stmt, source: Buffer) -> Buffer | None:
-    """Where a statement copies all of a tile."""
+    """Where a statement copies all of a tile, perhaps to another dtype."""
     if isinstance(stmt, Copy):
         target = stmt.dst.buffer
         whole = _is_whole(stmt.src, source) and _is_whole(stmt.dst, target) and not stmt.is_async
     else:
         store = _store(stmt, source.rank)
         target = source if store is None else store.buffer
-        whole = store is not None and _is_element(store.value, source, store.indices)
+        whole = store is not None and _is_element(_unconverted(store.value), source, store.indices)
     fits = _is_tile(target, source.rank) and target.static_shape == source.static_shape
     return target if whole and fits and target is not source else None
+
+
+def _unconverted(expr: Expr) -> Expr:
+    return expr.a if isinstance(expr, Cast) else expr
 
 
 def _store(stmt: Stmt, rank: int) -> Store | None:

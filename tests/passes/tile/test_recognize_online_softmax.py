@@ -98,7 +98,10 @@ def softmax(what="", *, exponential=T.exp2, logarithm=T.log2):
                     if what == "changed weights":
                         for i, j in T.Parallel(M, N):
                             S[i, j] = S[i, j] * 0.5
-                    if what != "converted where it is computed":
+                    if what == "converted in a loop":
+                        for i, j in T.Parallel(M, N):
+                            P[i, j] = T.cast(S[i, j], "float16")
+                    elif what != "converted where it is computed":
                         T.copy(S, P)
                     if what == "stored weights":
                         T.copy(P, K[0:M, 0:N])
@@ -215,7 +218,7 @@ def computes_the_same(func, made):
 
 SPELLINGS = (
     "", "filled maximum", "maximum of the tile", "scaled difference", "rescaled early", "added sums", "again",
-    "one loop over rows", "converted where it is computed", "bound factor",
+    "one loop over rows", "converted where it is computed", "converted in a loop", "bound factor",
 )  # fmt: skip
 
 
