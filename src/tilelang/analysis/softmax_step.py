@@ -1,7 +1,8 @@
 """Finds the step of a softmax over rows that arrive in tiles, where a loop has it as reductions and parallel loops.
 
     T.copy(m, old)                                    the maxima before
-    T.reduce_max(S, m, dim=1, clear=False)            and any statement that computes m from m and old
+    T.reduce_max(S, m, dim=1, clear=False)            and any statement that computes m from m and old; or to a tile of
+                                                      its own, of which m[i] = T.max(old[i], tile[i])
     r[i] = T.exp2(old[i] * c - m[i] * c)              what older sums are multiplied by
     S[i, j] = T.exp2(S[i, j] * c - m[i] * c)          exponentials relative to the maximum
     T.reduce_sum(S, t, dim=1)
@@ -38,6 +39,7 @@ from tilelang.ops.reduce import Reduce, ReduceOp
 from tilelang.records import record
 
 _ON_CHIP = (Scope.SHARED, Scope.FRAGMENT)
+_MAXIMA = (BinaryOp.MAX, BinaryOp.FMAX)
 _Answer = TypeVar("_Answer")
 
 
@@ -113,7 +115,9 @@ class _Parts:
 
     def __init__(self, statements: Sequence[Stmt], search: Reduce) -> None:
         self._statements, self._search = statements, search
-        self._scores, self._maximum = search.src.buffer, search.dst.buffer
+        self._scores, self._largest = search.src.buffer, search.dst.buffer
+        combined = self._only(lambda s: _maxima_with(s, self._largest))
+        self._maximum = self._largest if combined is None else combined[1]
 
     def step(self) -> SoftmaxStep | None:
         """The step; None if a part is missing, or if their order computes something else."""
@@ -149,7 +153,7 @@ class _Parts:
             sums.total,
             rescale[1],
             None if convert is None else convert[1],
-            frozenset((maximum, keep[1], factor[1], *sums.temporary)) - {running},
+            frozenset((self._largest, maximum, keep[1], factor[1], *sums.temporary)) - {running},
         )
 
     def _only(self, answer: Callable[[Stmt], _Answer | None]) -> tuple[Stmt, _Answer] | None:
@@ -159,9 +163,10 @@ class _Parts:
 
     def _updates(self, old: Buffer) -> list[Stmt]:
         """The statements that change the maximum; none if they depend on more than it and the search."""
-        updates = [s for s in self._statements if self._maximum in storages(s).written]
+        maxima = {self._maximum, self._largest}
+        updates = [s for s in self._statements if maxima & storages(s).written]
         touched = {a.buffer for s in updates if s is not self._search for a in accesses(s).all}
-        return updates if touched <= {self._maximum, old} else []
+        return updates if touched <= {*maxima, old} else []
 
     def _separate_sums(self, factors: Buffer) -> _Sums | None:
         """Sums of the tile, which a statement of their own adds."""
@@ -253,6 +258,15 @@ def _copied(stmt: Stmt, source: Buffer) -> Buffer | None:
         whole = store is not None and _is_element(_unconverted(store.value), source, store.indices)
     fits = _is_tile(target, source.rank) and target.static_shape == source.static_shape
     return target if whole and fits and target is not source else None
+
+
+def _maxima_with(stmt: Stmt, largest: Buffer) -> Buffer | None:
+    """Where a statement stores the maxima of a tile and another one."""
+    store = _store(stmt, 1)
+    if store is None or not isinstance(store.value, Binary) or store.value.op not in _MAXIMA:
+        return None
+    reads = any(_is_element(each, largest, store.indices) for each in (store.value.a, store.value.b))
+    return store.buffer if reads and store.buffer is not largest else None
 
 
 def _unconverted(expr: Expr) -> Expr:

@@ -35,6 +35,8 @@ def softmax(what="", *, exponential=T.exp2, logarithm=T.log2):
             S, P = T.alloc_fragment((M, N), "float32"), T.alloc_fragment((M, N), "float16")
             acc = T.alloc_fragment((M, D), "float32")
             largest, previous, factor, row_sum, total = (T.alloc_fragment((M,), "float32") for _ in range(5))
+            own_maximum = what in ("maximum in a tile of its own", "that maximum alone")
+            of_tile = T.alloc_fragment((M,), "float32") if own_maximum else largest
             T.copy(Q, Q_s)
             for _ in T.serial(2 if what in ("again", "again from the results") else 1):
                 if what != "again from the results":
@@ -49,7 +51,12 @@ def softmax(what="", *, exponential=T.exp2, logarithm=T.log2):
                     T.copy(largest, previous)
                     if what == "filled maximum":
                         T.fill(largest, -T.infinity("float32"))
-                    T.reduce_max(S, largest, dim=1, clear=what == "maximum of the tile")
+                    if own_maximum:
+                        T.reduce_max(S, of_tile, dim=1)
+                        for i in T.Parallel(M):
+                            largest[i] = T.max(previous[i], of_tile[i])
+                    else:
+                        T.reduce_max(S, largest, dim=1, clear=what == "maximum of the tile")
                     if what == "one loop over rows":
                         for i in T.Parallel(M):
                             largest[i] = T.max(largest[i], previous[i])
@@ -115,6 +122,8 @@ def softmax(what="", *, exponential=T.exp2, logarithm=T.log2):
                     T.copy(total, L)
                 elif what == "maximum alone":
                     T.copy(largest, L)
+                elif what == "that maximum alone":
+                    T.copy(of_tile, L)
                 elif what == "last factor":
                     T.copy(factor, L)
                 elif what == "logarithm of another scale":
@@ -217,7 +226,7 @@ def computes_the_same(func, made):
 
 
 SPELLINGS = (
-    "", "filled maximum", "maximum of the tile", "scaled difference", "rescaled early", "added sums", "again",
+    "", "filled maximum", "maximum of the tile", "maximum in a tile of its own", "scaled difference", "rescaled early", "added sums", "again",
     "one loop over rows", "converted where it is computed", "converted in a loop", "bound factor",
 )  # fmt: skip
 
@@ -243,7 +252,7 @@ def test_its_temporary_tiles_and_statements_go():
     "what",
     [
         "again from the results", "maximum from elsewhere", "another scale", "scaled after the sum", "changed weights",
-        "stored weights", "another product", "sums relative to the maximum", "maximum alone", "last factor",
+        "stored weights", "another product", "sums relative to the maximum", "maximum alone", "that maximum alone", "last factor",
         "logarithm of another scale", "of another row", "undivided",
         "order of the user",
     ],
