@@ -118,6 +118,13 @@ def softmax(what="", *, exponential=T.exp2, logarithm=T.log2):
                     T.gemm(P, K_s, acc)
                     if what == "another product":
                         T.gemm(Q_s, Q_s, acc)
+                if what in ("sink", "sink of another scale", "two sinks"):
+                    for i in T.Parallel(M):
+                        scale = 2 * SCALE if what == "sink of another scale" else SCALE
+                        total[i] += exponential(0.5 - largest[i] * scale)
+                if what == "two sinks":
+                    for i in T.Parallel(M):
+                        total[i] = exponential(total[i] - largest[i] * SCALE) + total[i]
                 if what == "sums relative to the maximum":
                     T.copy(total, L)
                 elif what == "maximum alone":
@@ -226,7 +233,7 @@ def computes_the_same(func, made):
 
 
 SPELLINGS = (
-    "", "filled maximum", "maximum of the tile", "maximum in a tile of its own", "scaled difference", "rescaled early", "added sums", "again",
+    "", "filled maximum", "maximum of the tile", "maximum in a tile of its own", "sink", "scaled difference", "rescaled early", "added sums", "again",
     "one loop over rows", "converted where it is computed", "converted in a loop", "bound factor",
 )  # fmt: skip
 
@@ -253,7 +260,7 @@ def test_its_temporary_tiles_and_statements_go():
     [
         "again from the results", "maximum from elsewhere", "another scale", "scaled after the sum", "changed weights",
         "stored weights", "another product", "sums relative to the maximum", "maximum alone", "that maximum alone", "last factor",
-        "logarithm of another scale", "of another row", "undivided",
+        "logarithm of another scale", "of another row", "undivided", "sink of another scale", "two sinks",
         "order of the user",
     ],
 )  # fmt: skip

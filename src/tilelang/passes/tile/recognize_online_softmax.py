@@ -156,6 +156,8 @@ def _left_relative(
     """Which tiles still depend on the maximum behind statements; None if something else does, too."""
     left = set(relative)
     for stmt in statements:
+        if _adds_exponentials(stmt, left, step):
+            continue
         if any(_reads(inner, others) or _depends(inner, left, step) for inner in walk(stmt)):
             return None
         written = storages(stmt).written & left
@@ -163,6 +165,30 @@ def _left_relative(
         if written & left:
             return None
     return left
+
+
+def _adds_exponentials(stmt: Stmt, relative: Set[Buffer], step: SoftmaxStep) -> bool:
+    """Whether a statement adds exponentials relative to the same maximum to the sums, as of sinks, and nothing else."""
+    if not isinstance(stmt, ParallelLoop) or not isinstance(stmt.body, Store) or not _stores_all(stmt, step.total):
+        return False
+    store = stmt.body
+    if not isinstance(store.value, Binary) or store.value.op is not BinaryOp.ADD:
+        return False
+    for sums, added in ((store.value.a, store.value.b), (store.value.b, store.value.a)):
+        if isinstance(sums, Load) and sums.buffer is step.total and same_expr(sums.indices[0], store.indices[0]):
+            return {step.total, step.maximum} <= relative and _is_relative(added, store.indices[0], relative, step)
+    return False
+
+
+def _is_relative(expr: Expr, row: Expr, relative: Set[Buffer], step: SoftmaxStep) -> bool:
+    """Whether an expression is the exponential of something relative to the maximum of a row."""
+    if not isinstance(expr, Call) or expr.callee.name != step.function or not isinstance(expr.args[0], Binary):
+        return False
+    power = expr.args[0]
+    shift = scaled_element(power.b, step.maximum)
+    if power.op is not BinaryOp.SUB or shift is None or _expr_depends(power.a, relative, step):
+        return False
+    return same_expr(shift[1], step.scale) and same_expr(shift[0].indices[0], row)
 
 
 def _stores_all(stmt: Stmt, tile: Buffer) -> bool:
