@@ -94,6 +94,11 @@ class PipelineSpec:
     order: tuple[int, ...] | None = None
     stage: tuple[int, ...] | None = None
 
+    @property
+    def places_statements(self) -> bool:
+        """Whether the user says when statements run; negative entries, an older notation, leave it to the compiler."""
+        return min((*(self.order or ()), *(self.stage or ())), default=-1) >= 0
+
 
 @record(slots=True)
 class Reduction:

@@ -27,7 +27,6 @@ from tilelang.schedule.iteration import iteration_number, trip_count
 CanLoadAsync = Callable[[Copy], str]
 """Why the copy engine cannot do a load; empty if it can."""
 
-_MIN_STAGES = 2  # with fewer, no load overlaps the use of another
 _SMALL_BYTES = 1024  # of a load that a multiprocessor receives in less time than threads take for a pair of barriers
 
 
@@ -153,12 +152,11 @@ class LoadGroups:
 
 
 def is_pipelined(loop: For) -> bool:
-    """Whether a loop is to be pipelined with stages that the compiler assigns."""
+    """Whether a loop is to be pipelined with stages that the compiler assigns, as many as are of use."""
     spec = loop.pipeline
-    if loop.kind is not ForKind.PIPELINED or spec is None or spec.num_stages < _MIN_STAGES:
+    if loop.kind is not ForKind.PIPELINED or spec is None or not spec.num_stages:
         return False
-    placed = (*(spec.order or ()), *(spec.stage or ()))
-    return not placed or min(placed) < 0  # negative entries are an older notation: the compiler assigns stages
+    return not spec.places_statements
 
 
 def pipelined_loops(stmt: Stmt) -> list[For]:

@@ -191,12 +191,12 @@ def runs_ahead(body: LoopBody, number: int, tile: Buffer, placement: Placement) 
 
 def by_hand(spec: PipelineSpec, count: int) -> Placement | None:
     """The user's placement, if it covers every statement."""
-    if spec.order is None and spec.stage is None:
+    if not spec.places_statements:
         return None
     order = spec.order or tuple(range(count))
     stage = spec.stage or (0,) * count
-    if len(order) != count or len(stage) != count or min((*order, *stage), default=0) < 0:
-        return None  # negative entries are an older notation: the compiler assigns stages
+    if len(order) != count or len(stage) != count:
+        return None
     low = min(stage, default=0)
     return Placement(tuple(s - low for s in stage), order)
 

@@ -71,7 +71,7 @@ class _Loops(Rewriter):
         self.found: dict[For, SoftmaxStep] = {}
 
     def stmt(self, node: Stmt) -> Stmt | None:
-        if not isinstance(node, For) or _places_statements(node):
+        if not isinstance(node, For) or node.pipeline is not None and node.pipeline.places_statements:
             return self.rebuild_stmt(node)
         allocations, loop = _separated(node)
         step = softmax_step(loop)
@@ -103,11 +103,6 @@ def _separated(loop: For) -> tuple[list[Alloc], For]:
             made = with_separate_conversions(part, multiplied, added)
             body += [part] if added else made
     return allocations, dataclasses.replace(loop, body=Seq(tuple(body), loc=loop.body.loc))
-
-
-def _places_statements(loop: For) -> bool:
-    """Whether the user says when each statement of a loop runs, which counts them."""
-    return loop.pipeline is not None and (loop.pipeline.order is not None or loop.pipeline.stage is not None)
 
 
 def _operator(step: SoftmaxStep) -> OnlineSoftmax | None:

@@ -14,7 +14,7 @@ from tilelang.layout.xor_swizzle import swizzled
 from tilelang.passes.base import PassContext
 from tilelang.passes.tile import inline_bindings
 from tilelang.targets.nvidia.passes.choose_schedule import choose_schedule
-from tilelang.targets.nvidia.schedule import Schedule
+from tilelang.targets.nvidia.schedule import Schedule, schedule_of
 from tilelang.targets.target import Target
 
 PASSES = (inline_bindings.PASS, choose_schedule(TABLE))
@@ -270,6 +270,27 @@ def test_it_can_be_switched_off(key):
 
 def test_loops_without_stages_are_left_alone_without_a_word():
     assert "" == reason(gemm_kernel(256, 256, 256, stages=0))
+
+
+def test_one_stage_means_as_many_as_are_of_use():
+    one, two = (launch_of(warp_specialize(gemm_kernel(256, 256, 256, stages=n), passes=PASSES)) for n in (1, 2))
+    assert schedule_of(one) == schedule_of(two)
+
+
+def test_loops_that_the_user_places_are_noted():
+    @T.prim_func
+    def main(A: T.Tensor((64, 256), "float16"), B: T.Tensor((256, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            A_s, B_s = T.alloc_shared((64, 64), "float16"), T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            T.clear(C_l)
+            for k in T.Pipelined(4, num_stages=2, order=[0, 1, 2], stage=[0, 0, 1]):
+                T.copy(A[0, k * 64], A_s)
+                T.copy(B[k * 64, 0], B_s)
+                T.gemm(A_s, B_s, C_l)
+            T.copy(C_l, C)
+
+    assert "not specialized: `order` and `stage` say when the threads of this loop load its tiles" == reason(main)
 
 
 def test_other_targets_are_left_alone():

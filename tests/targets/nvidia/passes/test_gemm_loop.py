@@ -63,7 +63,7 @@ def variant(kind):
             T.fill(C_l, 1.0 if kind == "begins with one" else 0.0)
             if kind == "not cleared last":
                 T.copy(C, C_l)
-            for k in T.Pipelined(8, num_stages=1 if kind == "one stage" else 2):
+            for k in T.Pipelined(8, num_stages=0 if kind == "no stages" else 2):
                 T.copy(A[0, k * 64], A_s)
                 T.copy(B[k * 64, 0], B_s)
                 T.gemm(A_s, B_s, C_l)
@@ -94,7 +94,7 @@ def variant(kind):
         ("prints", "a statement before the loop must be executed once"),
         ("begins with one", "the sums in 'C_l' do not begin with T.clear before the loop"),
         ("not cleared last", "the sums in 'C_l' do not begin with T.clear before the loop"),
-        ("one stage", "the loop of the gemm is not pipelined, or has an early exit"),
+        ("no stages", "the loop of the gemm is not pipelined, or has an early exit"),
         ("more work", "'C_l' is more than the sums of one gemm"),
         ("carried", "'D_l' holds something from one iteration to the next"),
         ("stored", "the loop does more with 'C' than one atomic operation"),

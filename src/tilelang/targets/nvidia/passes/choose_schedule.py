@@ -19,7 +19,7 @@ from tilelang.arith.domain import of_function
 from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import Alloc, Launch, Seq, Stmt
+from tilelang.ir.stmt import Alloc, For, Launch, Seq, Stmt
 from tilelang.ir.timeline import Timeline
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.lowering.lowering import Lowerings
@@ -109,7 +109,7 @@ class _Launches(Rewriter):
             return self.rebuild_stmt(node)
         pipelined = pipelined_loops(node.body)
         if not any(isinstance(s, Gemm) for loop in pipelined for s in walk(loop)):
-            return node
+            return _with_placed_loops_noted(node)
         body = WithExactBounds().visit(node.body) or node.body
         padded_node = pad_rows_to_swizzle_span(dataclasses.replace(node, body=body), self._capabilities.layouts)
         overrides = given = self._capabilities.context.options.launch_schedule(self._numbers[node])
@@ -152,6 +152,18 @@ class _Launches(Rewriter):
             return
         possible = dataclasses.replace(fitting.overrides(), blocks_per_sm=fitting.blocks_per_sm)
         raise impossible_together(launch, overrides, reason, possible)
+
+
+def _with_placed_loops_noted(launch: Launch) -> Launch:
+    """A launch without loops for a producer, which says so of those whose loads the user places."""
+    placed = [s for s in walk(launch.body) if isinstance(s, For) and s.pipeline and s.pipeline.places_statements]
+    notes = [
+        Note("not specialized: `order` and `stage` say when the threads of this loop load its tiles", loop.loc)
+        for loop in placed
+        if any(isinstance(s, Gemm) for s in walk(loop))
+    ]
+    plan = dataclasses.replace(launch.plan, notes=(*launch.plan.notes, *notes))
+    return dataclasses.replace(launch, plan=plan) if notes else launch
 
 
 class _Choice:
