@@ -14,6 +14,7 @@ from tilelang.saved_schedule import ScheduleOverrides
 from tilelang.schedule.modulo import ModuloSchedule
 from tilelang.schedule.software_pipeline import Speculation
 
+MAX_BLOCKS_PER_SM = 2  # with more, blocks would have too few registers for the accumulators of wgmma
 ONE_BLOCK = "one block at once on a multiprocessor"  # how the note begins that says why
 WARPGROUP_THREADS = 128  # Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"
 

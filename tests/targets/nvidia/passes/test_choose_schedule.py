@@ -11,7 +11,7 @@ import tilelang
 import tilelang.language as T
 from tilelang.errors import OptionError, ResourceError
 from tilelang.layout.xor_swizzle import swizzled
-from tilelang.passes.base import PassContext
+from tilelang.passes.base import PassContext, with_launches
 from tilelang.passes.tile import inline_bindings
 from tilelang.targets.nvidia.passes.choose_schedule import choose_schedule
 from tilelang.targets.nvidia.schedule import Schedule, schedule_of
@@ -275,6 +275,14 @@ def test_loops_without_stages_are_left_alone_without_a_word():
 def test_one_stage_means_as_many_as_are_of_use():
     one, two = (launch_of(warp_specialize(gemm_kernel(256, 256, 256, stages=n), passes=PASSES)) for n in (1, 2))
     assert schedule_of(one) == schedule_of(two)
+
+
+@pytest.mark.parametrize(("blocks", "expected"), [(1, 1), (2, 2), (3, 2)])
+def test_a_multiprocessor_has_room_for_as_many_blocks_as_the_user_says(blocks, expected):
+    func = gemm_kernel(2048, 2048, 512, 64, 64)
+    hints = dataclasses.replace(launch_of(func).hints, min_blocks_per_sm=blocks)
+    func = with_launches(func, lambda launch: dataclasses.replace(launch, hints=hints))
+    assert expected == schedule_of(launch_of(warp_specialize(func, passes=PASSES))).blocks_per_sm
 
 
 def test_loops_that_the_user_places_are_noted():

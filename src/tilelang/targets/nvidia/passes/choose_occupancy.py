@@ -33,9 +33,8 @@ from tilelang.targets.nvidia.passes.warp_specialization.register_budget import (
     live_tile_registers,
     registers_for_tiles,
 )
-from tilelang.targets.nvidia.schedule import ONE_BLOCK, schedule_of
+from tilelang.targets.nvidia.schedule import MAX_BLOCKS_PER_SM, ONE_BLOCK, schedule_of
 
-_BLOCKS = 2  # with more, blocks would have too few registers for the accumulators of wgmma
 _MIN_GAIN = 0.1  # of the time: what is less faster by estimate may be slower
 
 
@@ -63,16 +62,18 @@ class _Launch:
 
     def with_choice(self) -> Launch:
         """The launch with the choice and a note, or as it is where there is nothing to choose."""
-        if not self._may_have_several() or not _has_room(self._planned(_BLOCKS)) or not _waits(self._planned(1)):
+        if not self._may_have_several() or not _has_room(self._planned(MAX_BLOCKS_PER_SM)):
+            return self._launch
+        if not _waits(self._planned(1)):
             return self._launch
         from tilelang.performance.prediction import duration  # noqa: PLC0415  few launches have a choice
 
-        one, two = self._predicted(1), self._predicted(_BLOCKS)
+        one, two = self._predicted(1), self._predicted(MAX_BLOCKS_PER_SM)
         if one is None or two is None:
             return self._launch
         if two < one * (1 - _MIN_GAIN):
             text = f"two blocks at once on a multiprocessor: predicted {duration(two)}, one {duration(one)}"
-            return self._noted(_BLOCKS, text)
+            return self._noted(MAX_BLOCKS_PER_SM, text)
         return self._noted(1, f"{ONE_BLOCK}: predicted {duration(one)}, two {duration(two)}")
 
     def _may_have_several(self) -> bool:
@@ -86,7 +87,7 @@ class _Launch:
         few = math.prod(extents) <= self._context.target.machine.multiprocessors
         if few or hints.min_blocks_per_sm or hints.cluster != (1, 1, 1) or plan.workspace_split > 1 or plan.generated:
             return False
-        if live_tile_registers(self._launch, 1) > registers_for_tiles(1, _BLOCKS):
+        if live_tile_registers(self._launch, 1) > registers_for_tiles(1, MAX_BLOCKS_PER_SM):
             return False
         loops = pipelined_loops(self._launch.body)
         return any({Gemm, ParallelLoop} <= {type(s) for s in walk(loop)} for loop in loops)

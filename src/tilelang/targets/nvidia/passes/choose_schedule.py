@@ -67,7 +67,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.register_budget import (
 )
 from tilelang.targets.nvidia.passes.warp_specialization.shared_memory_budget import shared_memory_budget
 from tilelang.targets.nvidia.passes.warp_specialization.tile_intervals import block_cycles, ping_pong_refusal
-from tilelang.targets.nvidia.schedule import ONE_BLOCK, WARPGROUP_THREADS, Schedule
+from tilelang.targets.nvidia.schedule import MAX_BLOCKS_PER_SM, ONE_BLOCK, WARPGROUP_THREADS, Schedule
 from tilelang.transforms.fuse_clears import fuse_clears
 from tilelang.transforms.loop_bounds import WithExactBounds
 
@@ -113,8 +113,9 @@ class _Launches(Rewriter):
         body = WithExactBounds().visit(node.body) or node.body
         padded_node = pad_rows_to_swizzle_span(dataclasses.replace(node, body=body), self._capabilities.layouts)
         overrides = given = self._capabilities.context.options.launch_schedule(self._numbers[node])
-        if node.plan.blocks_per_sm > 1:
-            overrides = dataclasses.replace(overrides, blocks_per_sm=node.plan.blocks_per_sm)
+        asked = min(node.hints.min_blocks_per_sm or 1, MAX_BLOCKS_PER_SM)
+        if overrides.blocks_per_sm is None and (blocks := max(asked, node.plan.blocks_per_sm)) > 1:
+            overrides = dataclasses.replace(overrides, blocks_per_sm=blocks)
         notes = [*node.plan.notes]
         for each in dict.fromkeys((overrides, given)):
             choice = _Choice(self._func, padded_node, self._capabilities, each)
