@@ -3,10 +3,12 @@
 import dataclasses
 import itertools
 import random
+from types import SimpleNamespace
 
 import pytest
 from loop_optimum import interval, optimum
 
+from tilelang.schedule import modulo
 from tilelang.schedule.loop_graph import Edge, LoopGraph, Work
 from tilelang.schedule.modulo import (
     MIN_GAIN,
@@ -88,6 +90,16 @@ def test_a_chain_on_the_matrix_unit_alone_stays_in_program_order() -> None:
 def test_work_that_nothing_orders_runs_beside_a_gemm_without_another_stage() -> None:
     graph = LoopGraph((Work(500), gemm(500)), ())
     assert ModuloSchedule((0, 0), (1, 0), 500 + LATENCY) == modulo_schedule(graph)
+
+
+def test_no_stages_are_tried_where_none_can_save_enough(monkeypatch) -> None:
+    def searched(*_: object) -> object:
+        raise AssertionError("an order is searched for")
+
+    monkeypatch.setattr(modulo, "_OrderSearch", searched)
+    monkeypatch.setattr(modulo, "_NearestOrderSearch", lambda *_: SimpleNamespace(search=lambda _: None, found=None))
+    graph = LoopGraph((gemm(100), Work(2000), Work(20)), (Edge(0, 1, 0),))
+    assert (0, 0, 0) == modulo_schedule(graph).stage
 
 
 def test_a_recurrence_through_all_statements_cannot_be_pipelined() -> None:

@@ -109,12 +109,12 @@ def _best(graph: LoopGraph, stages: Iterable[tuple[int, ...]]) -> ModuloSchedule
     best = ModuloSchedule((0,) * count, tuple(range(count)), cycles_of(graph, (0,) * count, range(count)))
     steps = _MAX_STEPS
     for stage in stages:
+        if not steps or graph.lower_bound >= best.cycles * (1 - MIN_GAIN):
+            break
         order = _OrderSearch(graph, stage, best.cycles)
         steps = order.search(steps)
         if order.found is not None:
             best = ModuloSchedule(stage, order.found, order.best_cycles)
-        if best.cycles <= graph.lower_bound or not steps:
-            break
     return best
 
 
