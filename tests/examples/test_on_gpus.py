@@ -21,13 +21,23 @@ ON_HOPPER = {
     "02_gemm/gemm_epilogues.py": {"M": 70, "N": 72, "K": 40, "block_M": 64, "block_N": 64},
     "02_gemm/float8_gemm.py": {"M": 70, "N": 136, "K": 272, "block_M": 64},
     "02_gemm/gated_mlp.py": {"tokens": 70, "hidden": 72, "inner": 72, "block_M": 64, "block_N": 64, "block_K": 32},
+    "03_attention/flash_attention.py": {"batch": 1, "n_heads": 1, "seq_len": 104, "head_dim": 64},
+    "03_attention/attention_variants.py": {"kv_heads": 1, "group": 2, "length": 136, "dim": 64, "variants": ("window and sinks",)},
+    "03_attention/varlen_attention.py": {"lengths": (130, 0, 20), "heads": 1, "dim": 64},
+    "03_attention/flash_decoding.py": {"batch": 1, "kv_heads": 1, "group": 8, "length": 300, "dim": 64, "splits": 2, "block_H": 64},
+    "03_attention/paged_decoding.py": {"lengths": (150, 1), "kv_heads": 1, "group": 8, "dim": 64, "splits": 2, "page": 64},
     # two blocks of keys, since the order in which more add to dQ changes its rounding
     "03_attention/attention_backward.py": {"batch": 1, "heads": 1, "length": 104, "dim": 32},
     "03_attention/float8_attention.py": {"heads": 1, "length": 80, "dim": 32, "block_M": 64, "block_N": 32, "threads": 128},
+    "04_mla_decoding/mla_absorbed.py": {"batch": 1, "heads": 64, "length": 200, "dim": 64, "rope_dim": 64, "block_N": 16},
+    "04_mla_decoding/mla_paged.py": {"lengths": (150, 1), "heads": 64, "dim": 64, "rope_dim": 64, "splits": 2, "page": 64},
+    "04_mla_decoding/mla_sparse.py": {"queries": 2, "heads": 64, "length": 200, "chosen": 100, "dim": 64, "rope_dim": 64},
     "04_mla_decoding/mla_prefill.py": {"heads": 1, "length": 104, "dim": 32, "rope_dim": 16, "block_M": 64, "block_N": 64, "threads": 128},
     "05_quantized_gemm/w4a16_gemm.py": {"M": 70, "N": 72, "K": 192, "block_N": 64},
     "05_quantized_gemm/w8a8_gemm.py": {"M": 130, "N": 72, "K": 144, "block_N": 64},
     "06_linear_attention/retention.py": {"batch": 1, "heads": 1, "length": 200, "dim": 64, "dim_v": 64},
+    "06_linear_attention/mamba2.py": {"heads": 1, "groups": 1, "length": 136, "dim_state": 64, "dim": 64},
+    "06_linear_attention/gated_delta_rule.py": {"heads": 1, "length": 136, "dim": 64, "dim_v": 64},
     "comparison/gemm_tilelang.py": {"M": 130, "N": 136, "K": 72, "block_N": 64},
 }
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a")
