@@ -55,6 +55,14 @@ def test_two_blocks_where_they_are_faster_by_prediction(name, two, one):
     assert "2 blocks at once on a multiprocessor" in about_blocks(plan)[1]  # the text of the schedule
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_two_blocks_where_one_warpgroup_computes_alone(causal):
+    make = benchmark_programs().attention_program
+    plan = plan_of(make(1, 32, 2048, 128, 64, 64, threads=128, causal=causal), enable_fast_math=True)
+    assert (2, 1, False) == (plan.schedule.blocks_per_sm, plan.schedule.consumers, plan.schedule.persistent)
+    assert about_blocks(plan)[0].startswith("two blocks at once on a multiprocessor: predicted ")
+
+
 def test_one_block_where_two_have_no_room():
     plan = plan_of(linear("retention", columns=128))
     assert (1, 2) == (plan.schedule.blocks_per_sm, plan.schedule.consumers)
@@ -91,8 +99,9 @@ def annotated(func):
         lambda: annotated(linear("retention")),
         lambda: gemm_kernel(8192, 8192, 8192, 64, 64),  # a single gemm is in flight across iterations
         lambda: benchmark_programs().attention_program(4, 32, 4096, 128, 128, 64, threads=256),  # software-pipelined
+        lambda: benchmark_programs().attention_program(1, 32, 1024, 128, 64, 64, threads=128),  # 512 blocks
     ],
-    ids=["few", "symbolic", "annotated", "one gemm", "pipelined"],
+    ids=["few", "symbolic", "annotated", "one gemm", "pipelined", "few pipelined"],
 )
 def test_others_are_left_alone_without_a_word(make):
     plan = plan_of(make())
