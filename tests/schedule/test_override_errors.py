@@ -145,7 +145,7 @@ def test_a_saved_placement_against_a_dependence():
 @pytest.mark.parametrize(
     ("loop", "reason"),
     [
-        ({"order": "[0, 1]", "stage": "[0, 1]"}, "it has 2 statements there, but 4 here without the loads of the producer"),
+        ({"order": "[0, 1]", "stage": "[0, 1]"}, "the loop has 4 statements without the loads of the producer, not 2"),
         (
             {"order": "[3, 2, 1, 0]", "stage": "[0, 1, 1, 2]"},
             "statements of 3 stages would run at once, and at most 2 can",
@@ -161,7 +161,7 @@ def test_a_saved_placement_of_another_loop(loop, reason):
 @pytest.mark.parametrize(
     ("order", "stage", "reason"),
     [
-        ("[0, 1]", "[0, 1]", "it has 2 statements there, but 3 here"),
+        ("[0, 1]", "[0, 1]", "the loop has 3 statements, not 2"),
         ("[0, 1, 2]", "[1, 0, 0]", "'A_s' would be used before it is filled"),
         ("[0, 1, 2]", "[0, 0, 0]", "all stages are equal"),
     ],

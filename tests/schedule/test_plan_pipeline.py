@@ -116,7 +116,7 @@ def test_a_saved_schedule_beats_the_planner():
     ("loops", "message"),
     [
         ([None, None], "'tl.schedule' places 2 loops, but the kernel has 1 pipelined loop"),
-        ([{"order": [0], "stage": [0]}], "it has 1 statements there, but 2 here"),
+        ([{"order": [0], "stage": [0]}], "the loop has 2 statements, not 1"),
         (
             [{"order": [0, 1], "stage": [1, 0]}],
             "'tile' would be used before it is filled; order=[0, 1], stage=[0, 1] is the nearest that can be",

@@ -174,7 +174,7 @@ class _Plan(Rewriter):
             return planned
         reason = planned.reason
         if planned.placement is not None:
-            reason = f"it has {len(given.stage)} statements there, but {len(planned.placement.stage)} here"
+            reason = f"the loop has {len(planned.placement.stage)} statements, not {len(given.stage)}"
         chosen = self._planner.plan(loop, outside, None).placement
         nearest = f"; {chosen} is the nearest that can be" if chosen is not None else ""
         raise impossible_placement(original, given, reason + nearest)

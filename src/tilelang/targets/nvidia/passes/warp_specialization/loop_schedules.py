@@ -348,7 +348,7 @@ def _violation(body: LoopBody, graph: LoopGraph, placement: Placement) -> str:
     """Why a placement is impossible, and the nearest one that is not; empty if it is possible."""
     count = len(body.statements)
     if len(placement.stage) != count:
-        return f"it has {len(placement.stage)} statements there, but {count} here without the loads of the producer"
+        return f"the loop has {count} statements without the loads of the producer, not {len(placement.stage)}"
     if placement.last >= MAX_STAGES:
         return f"statements of {placement.last + 1} stages would run at once, and at most {MAX_STAGES} can"
     if is_legal(graph, placement.stage, placement.sequence):
