@@ -73,6 +73,14 @@ def test_the_heaviest_tiles_of_a_group_come_first_whichever_dimension_differs(ax
     assert (np.diff(found) <= 0).all() and found[0] == 31
 
 
+def test_a_group_that_is_smaller_than_others_comes_first():
+    func = scores(4, 5, 16384, block_N=64)  # 20 heads of 4 MB
+    assert order_of(func).group == 7
+    rows, heads, batches = taken(func)
+    assert {(batches[n], heads[n]) for n in range(6 * 128)} == {(2, 4)} | {(3, n) for n in range(5)}
+    assert rows[0] == rows[6 * 128] == 127
+
+
 def test_groups_of_heads_fit_in_the_cache():
     assert order_of(scores(4, 32, 4096)).group == 32  # 1 MB of keys each
     assert order_of(scores(4, 32, 16384, block_N=64)).group == 8

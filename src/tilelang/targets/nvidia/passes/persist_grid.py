@@ -110,17 +110,22 @@ def _indices(tile: Expr, grid: tuple[Expr, ...], panel: tuple[int, str] | None, 
 
 
 def _ordered(tile: Expr, grid: tuple[Expr, ...], order: TileOrder, name: Names) -> tuple[Expr, ...]:
-    """The indices of a tile in a grid of tiles that take different times."""
+    """The indices of a tile in a grid of tiles that take different times.
+
+    Tiles are counted from the last one, so that a group that is smaller than others comes first: as the last one, it
+    would leave multiprocessors idle while others compute its heaviest tiles.
+    """
     length, others = grid[order.axis], [extent for axis, extent in enumerate(grid) if axis != order.axis]
     count: Expr = const(1, INT32)
     for extent in others:
         count = count * extent
+    tile = name("from_last", order.tiles - 1 - tile)
     position, other = in_panels(tile, (length, count), (order.group, "row"), name)
     indices = [other]
     if len(others) == 2:
         other = name("place", other)
         indices = [other % others[0], smallest(other // others[0], others[1] - 1)]
-    indices.insert(order.axis, length - 1 - position if order.descending else position)
+    indices.insert(order.axis, position if order.descending else length - 1 - position)
     return tuple(indices[: len(grid)])
 
 
