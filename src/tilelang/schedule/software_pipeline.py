@@ -134,10 +134,14 @@ class SoftwarePipeline:
         step = statements_of(branch.then_body)[where.product :]
         return {where.vote: step[: where.early], where.last: step[where.early :]}.get(number, ())
 
-    def readers(self, each: PipelineBuffer) -> list[Stmt]:
-        """The statements that read the tiles of a pipeline, in the order in which they run for one iteration."""
+    def readers(self, each: PipelineBuffer, *, speculates: bool = True) -> list[Stmt]:
+        """The statements that read the tiles of a pipeline, in the order in which they run for one iteration.
+
+        Where the step of a softmax is not speculative, its gemm is not computed again.
+        """
         position = {number: place for place, number in enumerate(self.schedule.order)}
         numbers = {number for tile in each.tiles for number, _, _ in self.body.storages.get(tile.storage, ())}
+        numbers = {number for number in numbers if speculates or self.whole_step(number) is None}
         in_order = sorted(numbers, key=lambda number: (self.schedule.stage[number], position[number]))
         return [self.body.statements[number] for number in in_order]
 
@@ -235,13 +239,20 @@ class _Emission:
         self._pipeline = pipeline
         self._states, self._late_states = states, late_states
         self._crossing = pipeline.crossing
-        readers = {each: pipeline.readers(each) for each in pipeline.pipelines}
-        self._first = {each: in_order[0] for each, in_order in readers.items()}
-        self._last = {each: in_order[-1] for each, in_order in readers.items()}
+        self._first = {each: pipeline.readers(each)[0] for each in pipeline.pipelines}
+        self._last_if_speculating = {
+            speculates: {each: pipeline.readers(each, speculates=speculates)[-1] for each in pipeline.pipelines}
+            for speculates in (False, True)
+        }
         self._in_flight: list[InFlight] = []
         self._issues = False  # whether gemms are being issued since the last order barrier
         self._hoisted: list[Stmt] | None = None  # what defines states, where that stands in front of a branch
         self._speculates = True
+
+    @property
+    def _last(self) -> dict[PipelineBuffer, Stmt]:
+        """The last statement that reads the tiles of each pipeline."""
+        return self._last_if_speculating[self._speculates]
 
     def in_order(self) -> tuple[list[Stmt], Stmt, list[Stmt]]:
         """Prologue, steady state and epilogue of a loop that runs the statements of both stages in one order."""

@@ -10,7 +10,7 @@ import tilelang
 import tilelang.language as T
 from tilelang.dtypes import as_dtype
 from tilelang.ir.pipeline import Release
-from tilelang.ir.stmt import Break, For, If, ParallelLoop
+from tilelang.ir.stmt import Break, For, If, ParallelLoop, Seq
 from tilelang.ir.visit import sub_statements, walk
 from tilelang.ops.any_exceeds import AnyExceeds
 from tilelang.ops.gemm import Gemm
@@ -128,6 +128,15 @@ def test_no_gemm_is_in_flight_at_the_branch_and_what_it_reads_is_released_behind
     releases = [(s.pipeline.name, n) for n, each in enumerate(body) for s in walk(each) if isinstance(s, Release)]
     assert ["v", "k"] == [name for name, _ in releases]
     assert releases[0][1] < branch < releases[1][1]
+
+
+def test_whole_steps_release_what_their_gemm_reads_behind_its_wait():
+    launch = specialized(attention(512), "split_masked_loops")
+    (_, rest) = loops_with_gemms(launch)
+    first = next(s for s in walk(launch.body) if isinstance(s, Seq) and any(isinstance(i, Gemm) for i in s.body))
+    for body in (first.body, sub_statements(rest.body)):
+        release = place(body, lambda s: any(isinstance(i, Release) and i.pipeline.name == "k" for i in walk(s)))
+        assert place(body, lambda s: isinstance(s, GemmWait)) < release < place(body, lambda s: isinstance(s, Reduce))
 
 
 def test_the_steps_after_a_wrong_one_are_whole_ones():
