@@ -1,5 +1,6 @@
 """`T.online_softmax`: its meaning on any tiles, and what it refuses."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -74,6 +75,17 @@ def test_exponentials_never_exceed_what_probabilities_hold(ops, dtype, most):
     op = operator(ops, dtype)
     assert most == op.max_growth
     assert 2.0**most <= op.probabilities.dtype.limits[1]
+
+
+@pytest.mark.parametrize(("dtype", "most"), [("float16", 15), ("bfloat16", 48), ("float32", 48), ("float8_e4m3fn", 8)])
+def test_sums_reach_further_in_dtypes_that_end_where_float32_does(ops, dtype, most):
+    op = operator(ops, dtype)
+    assert 2.0**most == op.max_sum
+    assert 2.0**most <= op.probabilities.dtype.limits[1]
+
+
+def test_sums_fit_float16_where_the_program_converts_the_scores(ops):
+    assert 2.0**15 == dataclasses.replace(operator(ops), probabilities=None).max_sum
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,9 @@ def online_softmax(
     Until then probabilities are relative to `row_max`, which need not be the largest score: it moves, and the row is
     rescaled, only where an exponential would exceed 2 ** 8. Where gemms of a pipelined loop run beside its threads, and
     these are 384 for 192 rows, most iterations do not even look for the largest score, as `kernel.explain()` says: they
-    add up the exponentials, and where a sum exceeds 2 ** 15, as in float16 it must not, the gemm of the scores is
-    computed again and the step taken as elsewhere. Scores of -inf (masked ones) have probability 0; a row of nothing
-    else has a `row_sum` of 0, and NaN and +inf make their row NaN.
+    add up the exponentials, and where a sum exceeds 2 ** 15, as in float16 it must not, or 2 ** 48 in bfloat16, the
+    gemm of the scores is computed again and the step taken as elsewhere. Scores of -inf (masked ones) have probability
+    0; a row of nothing else has a `row_sum` of 0, and NaN and +inf make their row NaN.
 
     Shapes: scores and probabilities (M, N), output (M, K), row_max and row_sum (M,); constant extents, on chip.
 

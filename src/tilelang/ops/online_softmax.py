@@ -29,7 +29,8 @@ from tilelang.records import record
 LOG2_E = math.log2(math.e)
 OPERANDS = ("scores", "output", "row_max", "row_sum", "scale", "probabilities")
 _MAX_GROWTH = 8  # in powers of 2
-_MAX_SUM = 15  # in powers of 2
+_MAX_SUM = 48  # in powers of 2
+_MAX_SUM_OF_SCORES = 15  # where the program converts the scores itself, perhaps to float16
 _ON_CHIP = (Scope.SHARED, Scope.FRAGMENT, Scope.LOCAL)
 
 
@@ -84,10 +85,10 @@ class OnlineSoftmax(TileOp):
         """What no sum of exponentials of a tile may exceed where `row_max` stays without a look at the scores.
 
         So no exponential is larger, and none overflows the probabilities: 2 ** 15 in float16, which ends at 65504, and
-        2 ** 8 in float8_e4m3, which ends at 448. It is 2 ** 15, too, in bfloat16 and wider dtypes, which end where
-        float32 does, so that sums and the output of many tiles stay far from there.
+        2 ** 8 in float8_e4m3, which ends at 448. It is 2 ** 48 in bfloat16 and wider dtypes, which end where float32
+        does, so that sums and the output of many tiles stay far from there.
         """
-        return 2.0 ** self._within_probabilities(_MAX_SUM)
+        return 2.0 ** self._within_probabilities(_MAX_SUM_OF_SCORES if self.probabilities is None else _MAX_SUM)
 
     def _within_probabilities(self, power: int) -> int:
         """A power of 2, or the largest one that the probabilities hold."""

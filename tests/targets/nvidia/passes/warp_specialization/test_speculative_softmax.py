@@ -116,6 +116,7 @@ def test_most_iterations_vote_and_compute_the_gemm_again_in_a_branch():
     assert not any(isinstance(s, Reduce) for s in body)
     assert [Gemm, GemmWait] == [type(s) for s in sub_statements(branch.then_body)[:2]]
     assert 2.0**15 == vote.limit
+    assert 2.0**48 == next(s.limit for s in speculative(attention(512, dtype="bfloat16")) if isinstance(s, AnyExceeds))
     assert vote.result.buffer is branch.condition.buffer
 
 

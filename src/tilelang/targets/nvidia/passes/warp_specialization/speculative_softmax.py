@@ -8,7 +8,7 @@ free, and the whole step is taken.
     S = Q K                                             S = Q K
     r = max(limit of m, largest of S)                   S = exp2(S * c - m * c), NaN where m is -inf or far
     where r > limit of m: m = r, ...            =>      t = sums of S in each thread;  P = S
-    S = exp2(S * c - m * c);  l += sums of S            if any t of the warpgroup is not <= 2 ** 15:
+    S = exp2(S * c - m * c);  l += sums of S            if any t of the warpgroup is not <= `max_sum`:
     P = S                                                   S = Q K;  the whole step
                                                         else: l += t
 
