@@ -42,7 +42,7 @@ from tilelang.arith.domain import Domain
 from tilelang.arith.prove import proves
 from tilelang.dtypes import BOOL
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.expr import Expr, const, int_const
+from tilelang.ir.expr import Expr, Var, const, int_const
 from tilelang.ir.sequences import flat_statements, statements_of, with_location
 from tilelang.ir.stmt import Alloc, For, ForKind, If, Seq, Stmt
 from tilelang.ir.visit import substitute
@@ -82,6 +82,19 @@ class Speculation:
 
 
 @record(slots=True, eq=False)
+class OwnStop:
+    """The end of a loop for a group of consumers.
+
+    Attributes:
+        value: What the loop's variable stays below; there is an iteration.
+        setup: Statements that define it.
+    """
+
+    value: Var
+    setup: tuple[Stmt, ...]
+
+
+@record(slots=True, eq=False)
 class Rotation:
     """The statements of an iteration of a pipelined loop, in the order in which they run.
 
@@ -111,6 +124,8 @@ class SoftwarePipeline:
         computed: The tiles that its threads compute in two versions, with the buffers of both.
         rotation: The parts of an iteration, if the loop is to be rotated where states of pipelines are not counted.
         speculation: A speculative step of a softmax in it; the prologue takes the whole step.
+        own_stop: Where the loop stops for a group of consumers that computes nothing in later iterations, in which it
+            goes on with the others through pipelines and order barriers; None if all compute in all.
     """
 
     loop: For
@@ -123,6 +138,7 @@ class SoftwarePipeline:
     computed: Mapping[Buffer, Buffer] = field(default_factory=dict)
     rotation: Rotation | None = None
     speculation: Speculation | None = None
+    own_stop: OwnStop | None = None
 
     def whole_step(self, number: int) -> Sequence[Stmt] | None:
         """What stands for a statement where the step of a softmax is not speculative; None for itself."""
@@ -184,6 +200,7 @@ class SoftwarePipeline:
         parts = None if any(map(states.is_counted, self.pipelines)) else self.rotation
         prologue, steady, epilogue = emission.in_order() if parts is None else emission.rotated(parts)
         statements = [
+            *(() if self.own_stop is None else self.own_stop.setup),
             with_fresh_names(Seq(tuple(prologue), loc=loop.loc)),
             steady,
             *releases(),
@@ -257,6 +274,8 @@ class _Emission:
     def in_order(self) -> tuple[list[Stmt], Stmt, list[Stmt]]:
         """Prologue, steady state and epilogue of a loop that runs the statements of both stages in one order."""
         loop, order, stage = self._pipeline.loop, self._pipeline.schedule.order, self._pipeline.schedule.stage
+        own_stop = self._pipeline.own_stop
+        computing = loop if own_stop is None else dataclasses.replace(loop, stop=own_stop.value)
         (before,) = times_before(loop, 1)
         self._speculates = False
         prologue = self.statements([n for n in order if not stage[n]], before)
@@ -265,8 +284,20 @@ class _Emission:
         steady = self.statements(order, time_within(loop, 1))
         if whole:  # a later pass makes a loop of each
             steady = [If(const(True, BOOL), Seq(tuple(steady)), Seq(tuple(whole)), loc=loop.loc)]
-        epilogue = self.statements([n for n in order if stage[n]], {1: _last_value(loop)})
-        return prologue, _serial(loop, loop.stop - loop.step, steady), epilogue
+        epilogue = self.statements([n for n in order if stage[n]], {1: _last_value(computing)})
+        if own_stop is not None:
+            others = self._without_computation(dataclasses.replace(loop, start=own_stop.value))
+            epilogue.append(others)
+        return prologue, _serial(computing, computing.stop - loop.step, steady), epilogue
+
+    def _without_computation(self, loop: For) -> Stmt:
+        """Iterations in which this group computes nothing, but waits for what others read, and for its turn."""
+        order, waits = self._pipeline.order, list[Stmt]()
+        for each in self._pipeline.pipelines:
+            state = self._states.state(each)
+            waits += [*state.setup, each.wait(state), *each.release(state.index), *state.advance]
+        turn = [] if order is None else [order.wait(), order.arrive()]
+        return with_fresh_names(_serial(loop, loop.stop, [with_location(s, loop.loc) for s in (*turn, *waits)]))
 
     def in_flight(self) -> tuple[Stmt, list[Stmt]]:
         """The steady state of a loop whose gemms are in flight until those of the next iteration have been issued."""

@@ -15,6 +15,8 @@ extremes, each gives an end of the range in which it holds for all elements:
 from __future__ import annotations
 
 import dataclasses
+import functools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 
@@ -29,6 +31,7 @@ from tilelang.ir.buffer import Scope
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Binary, Const, Expr, Load, Select, Unary, Var, binary, const, int_const
 from tilelang.ir.scalar import CONJUNCTIONS, DISJUNCTIONS, BinaryOp, UnaryOp
+from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Bind, For, ForKind, If, ParallelLoop, Seq, Stmt, Store
 from tilelang.ir.visit import (
     Rewriter,
@@ -99,6 +102,21 @@ def has_masks(loop: For, domain: Domain, is_uniform: Callable[[Expr], bool]) -> 
     return bool(_Search(loop, domain, is_uniform).masks())
 
 
+def masked_from(
+    stmt: Stmt, rows: tuple[Expr, int], loop: For, domain: Domain, is_uniform: Callable[[Expr], bool]
+) -> Expr | None:
+    """From which value of a loop's variable on a statement masks some rows of a tile by -inf; None if it may not.
+
+    Args:
+        stmt: A statement of the loop.
+        rows: The first row, and how many.
+        loop: A loop with steps of 1.
+        domain: What holds where the loop stands.
+        is_uniform: As above.
+    """
+    return _Search(loop, domain, is_uniform).masked_from(stmt, rows)
+
+
 def without_masks(loop: For, domain: Domain, is_uniform: Callable[[Expr], bool]) -> Callable[[Stmt], Stmt | None]:
     """Gives a statement of a loop's body as it is in iterations that mask nothing; None if it vanishes.
 
@@ -154,6 +172,32 @@ class _Search:
     def masks(self) -> list[_Mask]:
         """The masks of the body that the loop can be split at."""
         return [mask for mask in self._visit(self._loop.body, {}) if mask.lower or mask.upper]
+
+    def masked_from(self, stmt: Stmt, rows: tuple[Expr, int]) -> Expr | None:
+        """From which value of the loop's variable on a statement masks some rows of a tile by -inf."""
+        list(self._visit(self._loop.body, {}))  # finds bindings
+        branches: list[Expr] = []
+        while isinstance(stmt, If) and stmt.else_body is None:
+            branches.append(substitute(stmt.condition, self._values))
+            (stmt, *others) = statements_of(stmt.then_body)
+            if others:
+                return None
+        if not isinstance(stmt, ParallelLoop) or len(stmt.vars) != len(rows):
+            return None
+        *binds, store = statements_of(stmt.body)
+        if not isinstance(store, Store) or not all(isinstance(each, Bind) for each in binds):
+            return None
+        chosen, (i, j), (first, count) = store.value, stmt.vars, rows
+        if not isinstance(chosen, Select) or store.indices != (i, j) or _is_nothing(chosen.a) == _is_nothing(chosen.b):
+            return None
+        mask = _Mask(chosen, _is_nothing(chosen.a))
+        condition = substitute(substitute(chosen.condition, self._values), {i: first + i})
+        known = self._decides(mask, condition, mask.holds, {i: count, j: int_const(stmt.extents[1]) or 0})
+        if not known or not all(self._decides(mask, each, True, {}) for each in branches):
+            return None
+        if not mask.lower or mask.upper or mask.names:
+            return None
+        return functools.reduce(functools.partial(binary, BinaryOp.MAX), mask.lower)
 
     def _visit(self, stmt: Stmt, extents: Mapping[Var, int]) -> Iterator[_Mask]:
         """The masks below a statement, given the extents of the parallel loops around it."""
@@ -258,6 +302,10 @@ class _Search:
         else:
             mask.upper.append(simplify(rest // -slope + 1, self._domain))
         return True
+
+
+def _is_nothing(value: Expr) -> bool:
+    return isinstance(value, Const) and value.value == -math.inf
 
 
 def _chosen_unmasked(node: Select) -> bool:

@@ -27,12 +27,14 @@ from tilelang.targets.nvidia.isa import (
     quad_exchange,
     registers,
     tma,
+    warpgroup_index,
     wgmma,
 )
 
 MODULES = (
     *(named_barrier, dependent_launch, cluster, dot, cp_async, mbarrier, fence, tma),
-    *(cache_policy, memory, atomic, debug, mma, wgmma, quad_exchange, registers, opaque_zero, ldmatrix),
+    *(cache_policy, memory, atomic, debug, mma, wgmma, quad_exchange, registers, opaque_zero, warpgroup_index),
+    ldmatrix,
 )
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from tilelang.analysis.divergence import divergence
 from tilelang.arith.domain import Domain, of_function
 from tilelang.dtypes import INT32
-from tilelang.errors import CompilerBug
+from tilelang.errors import CompilerBug, Note
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, Var
 from tilelang.ir.func import Level, PrimFunc
@@ -48,6 +48,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.epilogue import (
     StageEpilogue,
     split_into_parts,
 )
+from tilelang.targets.nvidia.passes.warp_specialization.own_iterations import with_own_iterations
 from tilelang.targets.nvidia.passes.warp_specialization.rotation import with_rotation
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule, schedule_of
 from tilelang.transforms.fuse_clears import fuse_clears
@@ -130,6 +131,10 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
         with_rotation(each, rates, masks=has_masks(each.loop, domain, is_uniform))
         for each in _software_pipelines(pipelined, schedule, pipelines, stage, capabilities, thread)
     ]
+    if capabilities.context.options.fast_math and not schedule.ping_pong:
+        software_pipelines = [
+            with_own_iterations(each, schedule.consumers, domain, is_uniform) for each in software_pipelines
+        ]
     computed = {old: new for each in software_pipelines for old, new in each.computed.items()}
     tiles = None if schedule.tile_order is None else schedule.tile_order.tiles
     scheduler = None if tiles is None else tile_scheduler(launch, tiles, partitions, WARP_SIZE)
@@ -156,6 +161,8 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
     layouts = tuple((replaced.get(buffer, buffer), layout) for buffer, layout in launch.hints.layouts)
     versions = [(new, each.versions) for each in pipelines for old, new in each.tiles.items() if new is not old]
     versions += [(tile, VERSIONS) for tile in computed.values()]
+    left = [each.loop for each in software_pipelines if each.own_stop is not None]
+    notes = [Note("a warpgroup leaves the loop where all scores of its rows are masked", loop.loc) for loop in left]
     blocks = launch.hints.min_blocks_per_sm if schedule.registers is None else 1
     blocks = schedule.blocks_per_sm if schedule.blocks_per_sm > 1 else blocks
     launch = dataclasses.replace(
@@ -164,7 +171,9 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
         thread=thread,
         body=body,
         hints=dataclasses.replace(launch.hints, layouts=layouts, min_blocks_per_sm=blocks),
-        plan=dataclasses.replace(launch.plan, versions=(*launch.plan.versions, *versions)),
+        plan=dataclasses.replace(
+            launch.plan, versions=(*launch.plan.versions, *versions), notes=(*launch.plan.notes, *notes)
+        ),
     )
     return launch if scheduler is None else Seq((*scheduler.reset(), launch), loc=launch.loc)
 
