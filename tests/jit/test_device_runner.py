@@ -10,7 +10,7 @@ from tilelang.codegen.source import DeviceLaunch, Source
 from tilelang.errors import DriverError, ProgramWarning
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.specialization import Specialization
-from tilelang.jit.device_runner import DeviceRunner, warn_of_spills
+from tilelang.jit.device_runner import DeviceRunner, warn_of_losses
 from tilelang.options import CompileOptions
 from tilelang.targets.gpu.runtime.device_code import DeviceCode
 from tilelang.targets.gpu.runtime.resources import Resources
@@ -83,9 +83,9 @@ def test_the_program_for_the_usual_calls_is_compiled_once_without_a_cache(
     assert [kernel.get_kernel_source()] == compiled
 
 
-def spilled(launches: Sequence[DeviceLaunch], **used: Resources) -> DeviceCode:
+def compiled(launches: Sequence[DeviceLaunch], *said: str, **used: Resources) -> DeviceCode:
     source = Source("cuda", "", "main", launches=tuple(launches))
-    return DeviceCode(source, "sm_80", "nvrtc", CompileOptions(), b"", used, ())
+    return DeviceCode(source, "sm_80", "nvrtc", CompileOptions(), b"", used, said)
 
 
 def test_spills_are_a_warning_with_bytes_and_the_largest_fragments(vector_add: Make) -> None:
@@ -93,9 +93,9 @@ def test_spills_are_a_warning_with_bytes_and_the_largest_fragments(vector_add: M
     sizes = (("a", 64), ("b", 512), ("c", 512), ("b", 512), ("d", 8), ("e", 256))
     spilling = DeviceLaunch("main_1", ("1",), (128, 1, 1), 0, (1, 1, 1), (), fragments=sizes)
     fitting = DeviceLaunch("main", ("1",), (128, 1, 1), 0, (1, 1, 1), (), fragments=sizes)
-    code = spilled([fitting, spilling], main=Resources(32, 0, 0, 16), main_1=Resources(255, 0, 1948, 688))
+    code = compiled([fitting, spilling], main=Resources(32, 0, 0, 16), main_1=Resources(255, 0, 1948, 688))
     with pytest.warns(ProgramWarning) as caught:
-        warn_of_spills(func, code)
+        warn_of_losses(func, code)
     (message,) = [str(warning.message) for warning in caught]
     assert (
         "kernel 'add' spills registers: 688 bytes of each thread are in local memory, which is slow, and its code "
@@ -104,4 +104,4 @@ def test_spills_are_a_warning_with_bytes_and_the_largest_fragments(vector_add: M
         "note: bytes per thread of its fragments: 'b' 512, 'c' 512, 'e' 256, 'a' 64\n"
         "hint: use smaller tiles, more threads, or fewer live fragments"
     ) == message
-    warn_of_spills(func, spilled([fitting], main=Resources(32, 0, 0, 16)))
+    warn_of_losses(func, compiled([fitting], main=Resources(32, 0, 0, 16)))

@@ -51,7 +51,7 @@ class DeviceRunner:
         self._most_common = Variants(signature).most_common
         self.program: Program | None = self._compiled(self._most_common)
         self.code: DeviceCode | None = _code_of(self.program)
-        warn_of_spills(func, self.code)
+        warn_of_losses(func, self.code)
 
     @property
     def caller(self) -> DeviceCaller:
@@ -84,8 +84,8 @@ class DeviceRunner:
         return compile_program(func, self._target, self._options, self._compiler)
 
 
-def warn_of_spills(func: PrimFunc, code: DeviceCode) -> None:
-    """Warns if kernels spill registers, with the bytes that their fragments use."""
+def warn_of_losses(func: PrimFunc, code: DeviceCode) -> None:
+    """Warns of what the compiler had to do that makes kernels slow: it spilled registers, or serialized gemms."""
     for launch in code.source.launches:
         used = code.resources.get(launch.name)
         if used is not None and used.spill_bytes:
@@ -97,6 +97,13 @@ def warn_of_spills(func: PrimFunc, code: DeviceCode) -> None:
                 func.loc,
                 notes=(Note(f"bytes per thread of its fragments: {held}"),) if held else (),
                 hint="use smaller tiles, more threads, or fewer live fragments",
+            )
+        if used is not None and used.serialized:
+            warn(
+                f"kernel '{func.name}' has matrix instructions that wait for each other, which is slow",
+                func.loc,
+                notes=tuple(Note(f"the compiler says: {text}") for text in code.warnings),
+                hint="access a gemm's operands in registers only behind the wait for it, and by constant indices",
             )
 
 

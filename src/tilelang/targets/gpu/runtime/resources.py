@@ -13,7 +13,8 @@ class Resources(NamedTuple):
         shared_bytes: Shared memory of a block: what the kernel declares, and what its launch adds.
         spill_bytes: Bytes that the code stores and loads for registers that were spilled; 0 without spills.
         local_bytes: Local memory of a thread: spilled registers, and arrays that could not be kept in registers.
-        serialized: Whether each asynchronous matrix instruction waits for the previous one; see the warnings.
+        serialized: Whether asynchronous matrix instructions wait where the program does not: each for the previous one,
+            or some of them; see the warnings.
         accumulators: How many of the registers only matrix instructions use, on machines that have such.
     """
 

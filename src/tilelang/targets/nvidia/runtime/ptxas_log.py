@@ -16,7 +16,7 @@ _SPILLS = r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill
 _USED = r"Used (\d+) registers"
 _SHARED = r"(\d+) bytes smem"
 _SAID = r"ptxas\s*(?:,[^:]*)?(?:warning|info)\s*:\s*(.*)"
-_SERIALIZED = r"\bC75\d\d\b.*serialized.*function '([^']+)'"
+_SERIALIZED = r"\bC75\d\d\b.*(?:serialized|injected).*function '([^']+)'"  # where ptxas adds waits and arrivals
 _ADVICE = r"\bC7[5-9]\d\d\b|[Pp]otential [Pp]erformance [Ll]oss"
 
 
@@ -24,6 +24,7 @@ def resources_of(log: str) -> dict[str, Resources]:
     """The figures of each kernel that a verbose log of ptxas names."""
     found: dict[str, Resources] = {}
     serialized = set(re.findall(_SERIALIZED, log))
+    called = set(re.findall(_PROPERTIES, log)).difference(re.findall(_ENTRY, log))  # by any of the kernels
     entry = described = ""
     local = spills = 0
     for line in log.splitlines():
@@ -36,7 +37,8 @@ def resources_of(log: str) -> dict[str, Resources]:
                 local, spills = int(match[1]), int(match[2]) + int(match[3])
         elif (match := re.search(_USED, line)) and entry:
             shared = re.search(_SHARED, line)
-            found[entry] = Resources(int(match[1]), int(shared[1]) if shared else 0, spills, local, entry in serialized)
+            waits = not serialized.isdisjoint((entry, *called))
+            found[entry] = Resources(int(match[1]), int(shared[1]) if shared else 0, spills, local, waits)
             entry = ""
     return found
 
