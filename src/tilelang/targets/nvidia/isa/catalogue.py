@@ -26,6 +26,7 @@ from tilelang.targets.nvidia.isa import (
     opaque_zero,
     quad_exchange,
     registers,
+    renewed,
     tma,
     warpgroup_index,
     wgmma,
@@ -33,8 +34,8 @@ from tilelang.targets.nvidia.isa import (
 
 MODULES = (
     *(named_barrier, dependent_launch, cluster, dot, cp_async, mbarrier, fence, tma),
-    *(cache_policy, memory, atomic, debug, mma, wgmma, quad_exchange, registers, opaque_zero, warpgroup_index),
-    ldmatrix,
+    *(cache_policy, memory, atomic, debug, mma, wgmma, quad_exchange, registers, renewed, opaque_zero),
+    *(warpgroup_index, ldmatrix),
 )
 
 
