@@ -10,7 +10,7 @@ import statistics
 from gpu_products import close
 
 # (batch, heads, length, dim), whether causal, and what is asked of plain source and of the operator in float16
-_SHAPES = (
+SHAPES = (
     ((4, 32, 4096, 128), False, 1.10, 1.15),
     ((4, 32, 4096, 128), True, 1.12, 1.18),
     ((2, 32, 16384, 128), True, 1.14, 1.21),
@@ -26,16 +26,16 @@ TILES = {
 
 
 def attention_against_cudnn(bench, kernels) -> None:
-    for shape, causal, *targets in _SHAPES:
+    for shape, causal, *targets in SHAPES:
         _rows(bench, kernels, shape, causal, "float16", targets)
 
 
 def bfloat16_against_cudnn(bench, kernels) -> None:
     """The same in bfloat16, with the geometric means of all."""
-    times = [_rows(bench, kernels, shape, causal, "bfloat16", (1.0, 1.0)) for shape, causal, *_ in _SHAPES]
+    times = [_rows(bench, kernels, shape, causal, "bfloat16", (1.0, 1.0)) for shape, causal, *_ in SHAPES]
     for what, sides, target in zip(("plain", "online"), zip(*times, strict=True), _BFLOAT16, strict=True):
         ours, theirs = map(statistics.geometric_mean, zip(*sides, strict=True))
-        name = f"{what} bfloat16, geometric mean of {len(_SHAPES)}"
+        name = f"{what} bfloat16, geometric mean of {len(SHAPES)}"
         bench.row("cudnn", name, ours, theirs, "ms", "", theirs / ours, target, "cuDNN")
 
 

@@ -8,10 +8,10 @@ from cpu_kernels import example
 from gpu_products import close
 
 # (batch, heads, length, dim); (block_M, block_N, threads)
-_BACKWARD = (4, 32, 4096, 128)
-_BACKWARD_TILES = ((64, 128, 256), (64, 64, 128))
+BACKWARD = (4, 32, 4096, 128)
+BACKWARD_TILES = ((64, 128, 256), (64, 64, 128))
 # batch, length of the cache, and TFLOP/s that are asked: 1.22 times those of published TileLang
-_MLA = ((64, 8192, 550), (128, 4096, 550))
+MLA = ((64, 8192, 550), (128, 4096, 550))
 # (batch, heads of the cache, heads of a group, length), and a number of splits
 _DECODE = (((1, 8, 4, 131072), 16), ((1, 8, 8, 8192), 16), ((16, 8, 8, 32768), 1), ((64, 8, 16, 8192), 1))
 _DECODE_TILES = (64, 128)  # keys of a tile
@@ -20,14 +20,14 @@ _DECODE_TILES = (64, 128)  # keys of a tile
 # times as fast as cuBLAS with 1, 16 and 64 rows; ours does not wait for memory: see
 # results/w4a16-bounds-nvidia-h200.json and results/w4a16-structure-nvidia-h200.json.
 _TWO_PER_SM = {"tl.split": 2, "tl.stages": 4}  # 256 blocks, of which each multiprocessor holds two
-_W4A16 = (
+W4A16 = (
     (1, 3.4, (((8, 128, 256, 4, 256), {}), ((8, 64, 256, 4, 128), _TWO_PER_SM))),
     (16, 3.2, (((16, 128, 256, 4, 256), {}), ((16, 64, 256, 4, 128), _TWO_PER_SM))),
     (64, 2.0, (((64, 128, 128, 4, 256), {}), ((64, 128, 256, 4, 256), {}))),
     (4096, 0.95, (((256, 128, 64, 4, 256), {}), ((256, 128, 128, 4, 256), {}))),
 )
-_GROUPED_TILES = ((128, 128, 64), (128, 256, 64))
-_MLP_TILES = ((128, 128, 64, 4, 256), (256, 64, 64, 4, 256), (256, 96, 64, 3, 256), (192, 128, 64, 3, 384))
+GROUPED_TILES = ((128, 128, 64), (128, 256, 64))
+MLP_TILES = ((128, 128, 64, 4, 256), (256, 64, 64, 4, 256), (256, 96, 64, 3, 256), (192, 128, 64, 3, 384))
 
 
 def _row(bench, group: str, name: str, sides, theirs, work: float, target: float, what: str) -> None:
@@ -44,18 +44,18 @@ def backward_rows(bench, kernels) -> None:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     module = example("03_attention/attention_backward.py")
-    q, k, v, grad = torch.randn(4, *_BACKWARD, device="cuda").half()
+    q, k, v, grad = torch.randn(4, *BACKWARD, device="cuda").half()
     for causal in (False, True):
         leaves = [x.detach().requires_grad_() for x in (q, k, v)]
         with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
             out = torch.nn.functional.scaled_dot_product_attention(*leaves, is_causal=causal)
         lse = torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal)[1]
         expected = torch.autograd.grad(out, leaves, grad, retain_graph=True)
-        delta = kernels.build(module.attention_delta.get_tir(*_BACKWARD), out_idx=[3, 4, 5])
+        delta = kernels.build(module.attention_delta.get_tir(*BACKWARD), out_idx=[3, 4, 5])
         sides = []
-        for block_M, block_N, threads in _BACKWARD_TILES:
+        for block_M, block_N, threads in BACKWARD_TILES:
             program = module.attention_backward.get_tir(
-                *_BACKWARD, block_M=block_M, block_N=block_N, causal=causal, threads=threads
+                *BACKWARD, block_M=block_M, block_N=block_N, causal=causal, threads=threads
             )
             main = kernels.build(program, out_idx=[7, 8], pass_configs={"tl.enable_fast_math": True})
 
@@ -68,8 +68,8 @@ def backward_rows(bench, kernels) -> None:
                 close(mine, right, 5e-3, f"{name} of attention backward {block_M}x{block_N}")
             sides.append(((block_M, block_N), gradients))
         theirs = lambda out=out, x=leaves: torch.autograd.grad(out, x, grad, retain_graph=True)  # noqa: E731
-        work = 10 * _BACKWARD[0] * _BACKWARD[1] * _BACKWARD[2] ** 2 * _BACKWARD[3] / (2 if causal else 1)
-        name = f"{'x'.join(map(str, _BACKWARD))}{' causal' * causal}"
+        work = 10 * BACKWARD[0] * BACKWARD[1] * BACKWARD[2] ** 2 * BACKWARD[3] / (2 if causal else 1)
+        name = f"{'x'.join(map(str, BACKWARD))}{' causal' * causal}"
         _row(bench, "backward", name, sides, theirs, work, 1.0, "cuDNN")
 
 
@@ -78,7 +78,7 @@ def mla_rows(bench, kernels) -> None:
     torch = bench.torch
     module = example("04_mla_decoding/mla_absorbed.py")
     heads, dim, rope_dim = 128, 512, 64
-    for batch, length, asked in _MLA:
+    for batch, length, asked in MLA:
         q, q_rope = (torch.randn(batch, heads, size, device="cuda").half() for size in (dim, rope_dim))
         kv, k_rope = (torch.randn(batch, length, size, device="cuda").half() for size in (dim, rope_dim))
         program = module.mla_absorbed.get_tir(batch, heads, length, dim, rope_dim)
@@ -136,7 +136,7 @@ def quantized_rows(bench, kernels) -> None:
     nibbles = packed[:, word] >> bit + half * 16 & 15
     packed = packed.view(torch.uint32)
     weights = ((nibbles.half() - 8).view(size, -1, group) * scales.T[..., None]).view(size, size)
-    for rows, asked, tiles in _W4A16:
+    for rows, asked, tiles in W4A16:
         a = torch.randn(rows, size, device="cuda").half()
         c = torch.empty(rows, size, device="cuda").half()
         sides = []
@@ -161,7 +161,7 @@ def grouped_rows(bench, kernels) -> None:
         b = torch.randn(groups, size, size, device="cuda").bfloat16()
         theirs = lambda a=a, b=b, offsets=offsets: torch._grouped_mm(a, b, offs=offsets[1:])  # noqa: E731
         sides = []
-        for tile in _GROUPED_TILES:
+        for tile in GROUPED_TILES:
             program = module.grouped.get_tir(groups, total, size, size, *tile, dtype="bfloat16")
             kernel = kernels.build(program, out_idx=[3])
             close(kernel(a, b, offsets), theirs(), 1e-2, "grouped gemm")
@@ -179,7 +179,7 @@ def mlp_rows(bench, kernels) -> None:
     gate, up = (torch.randn(2, hidden, inner, device="cuda") / hidden**0.5).half()
     theirs = lambda: torch.nn.functional.silu(x @ gate) * (x @ up)  # noqa: E731
     sides = []
-    for tile in _MLP_TILES:
+    for tile in MLP_TILES:
         program = module.gated_mlp.get_tir(tokens, hidden, inner, *tile)
         kernel = kernels.build(program, out_idx=[3], pass_configs={"tl.enable_fast_math": True})
         close(kernel(x, gate, up), theirs(), 5e-3, f"gated MLP {tile}")

@@ -8,28 +8,28 @@ from tilelang.autotuner import gemm_configs
 
 Tile = tuple[int, int, int, int, int]
 
-_WIDE, _NARROW = (128, 256, 64, 4, 256), (128, 192, 64, 4, 256)
+WIDE, _NARROW = (128, 256, 64, 4, 256), (128, 192, 64, 4, 256)
 # (M, N, K), the tile of the plain program that the tuner picks there, and what is asked of it
-_SHAPES = (
+SHAPES = (
     ((1024, 1024, 1024), (64, 128, 64, 8, 128), 1.02),
-    ((2048, 2048, 2048), _WIDE, 1.00),
-    ((4096, 4096, 4096), _WIDE, 1.00),
+    ((2048, 2048, 2048), WIDE, 1.00),
+    ((4096, 4096, 4096), WIDE, 1.00),
     ((8192, 8192, 8192), _NARROW, 1.02),
     ((8192, 8192, 1024), _NARROW, 1.05),
     ((64, 8192, 8192), (64, 64, 64, 12, 128), 1.05),
     ((16, 8192, 8192), (16, 64, 128, 6, 128), 1.12),
 )
 # Shapes whose tiles leave multiprocessors idle: the compiler splits the reduction where that pays
-_SPLIT = (
+SPLIT = (
     ((512, 512, 16384), (128, 128, 64, 4, 256), 0.95),
     ((128, 4096, 14336), (128, 128, 64, 4, 256), 0.95),
     ((1536, 1536, 1536), (192, 96, 64, 4, 256), 0.95),
 )
 # Size, elements from row to row where that is not the size, and the tile that the tuner picks
-_UNEVEN = ((4000, None, _WIDE), (5000, None, (128, 224, 64, 4, 256)), (3001, 3008, _WIDE))
-_SEED_TILES = ((128, 128, 32, 3, 128), (128, 256, 64, 3, 256))
+UNEVEN = ((4000, None, WIDE), (5000, None, (128, 224, 64, 4, 256)), (3001, 3008, WIDE))
+SEED_TILES = ((128, 128, 32, 3, 128), (128, 256, 64, 3, 256))
 _MMA_TILES = ((128, 128, 32, 4, 128), (128, 256, 32, 4, 256))
-_FLOAT8_TILE = (128, 256, 128, 4, 256)
+FLOAT8_TILE = (128, 256, 128, 4, 256)
 # What a tuner may tell the compiler at one tile size
 _SCHEDULES = (
     {}, {"tl.persistent": False}, {"tl.persistent": True}, {"tl.in_flight": 0}, {"tl.in_flight": 1},
@@ -102,30 +102,30 @@ def _row(bench, kernels, group: str, shape, tile: Tile, target: float, note: str
 
 def gemm_rows(bench, kernels) -> None:
     """The plain tiled program, whose schedule the compiler chooses."""
-    for shape, tile, target in _SHAPES:
+    for shape, tile, target in SHAPES:
         _row(bench, kernels, "gemm", shape, tile, target)
 
 
 def bfloat16_rows(bench, kernels) -> None:
-    for shape, tile, target in _SHAPES:
+    for shape, tile, target in SHAPES:
         _row(bench, kernels, "bfloat16", shape, tile, target, dtype="bfloat16")
 
 
 def float8_rows(bench, kernels) -> None:
     """e4m3 with float32 sums and bfloat16 results, against `torch._scaled_mm`."""
     for size in (4096, 8192):
-        _row(bench, kernels, "float8", (size, size, size), _FLOAT8_TILE, 1.0, dtype="float8_e4m3fn", kinds="NT")
+        _row(bench, kernels, "float8", (size, size, size), FLOAT8_TILE, 1.0, dtype="float8_e4m3fn", kinds="NT")
 
 
 def split_rows(bench, kernels) -> None:
     """Few tiles and a long reduction."""
-    for shape, tile, target in _SPLIT:
+    for shape, tile, target in SPLIT:
         _row(bench, kernels, "split", shape, tile, target)
 
 
 def uneven_rows(bench, kernels) -> None:
     """Sizes that no tile divides."""
-    for size, pitch, tile in _UNEVEN:
+    for size, pitch, tile in UNEVEN:
         note = "" if pitch is None else f" rows of {pitch}"
         _row(bench, kernels, "uneven", (size, size, size), tile, 0.95, note, pitch=pitch)
 
@@ -133,7 +133,7 @@ def uneven_rows(bench, kernels) -> None:
 def layout_rows(bench, kernels) -> None:
     """Transposed operands: the ratio to cuBLAS, as a share of the ratio that the same kernel reaches without."""
     size = 4096
-    races = {k: _Race(bench, kernels, (size, size, size), _WIDE, kinds=k) for k in ("NN", "NT", "TN", "TT")}
+    races = {k: _Race(bench, kernels, (size, size, size), WIDE, kinds=k) for k in ("NN", "NT", "TN", "TT")}
     times = bench.race(*(call for race in races.values() for call in (race.ours, race.theirs)))
     ratios = {k: times[2 * i + 1] / times[2 * i] for i, k in enumerate(races)}
     for i, kind in enumerate(races):
@@ -146,7 +146,7 @@ def layout_rows(bench, kernels) -> None:
 def seed_rows(bench, kernels) -> None:
     """The tiles of the documents as they are written, against the same tiles with a tuned schedule."""
     size = 4096
-    for tile in _SEED_TILES:
+    for tile in SEED_TILES:
         race = _Race(bench, kernels, (size, size, size), tile)
 
         @tilelang.autotune(configs=[{"pass_configs": switches} for switches in _SCHEDULES])
@@ -176,7 +176,7 @@ def tune_rows(bench, kernels) -> None:
     count = len(found.measured) + len(found.rejected)
     bench.row("tune", f"{size}^3, {count} candidates", found.seconds, None, "s", f"{60 / 40 * count:.0f} s allowed",
               60 / 40 * count / found.seconds, 1.0, "60 s for 40")
-    race = _Race(bench, kernels, (size, size, size), _WIDE)
+    race = _Race(bench, kernels, (size, size, size), WIDE)
     name = f"{size}^3, its choice against 128x256x64"
     bench.compare("tune", name, lambda: found.kernel(race.a, race.b, race.c), race.ours, 2 * size**3, "GFLOP/s", 0.95)
 
@@ -191,7 +191,7 @@ def dynamic_rows(bench, kernels) -> None:
     """Symbolic sizes against constant ones."""
     torch = bench.torch
     for what, pass_configs, tiles in (
-        ("", None, _named(_SEED_TILES[1])),
+        ("", None, _named(SEED_TILES[1])),
         ("mma ", kernels.MMA, {**_named(_MMA_TILES[0]), "panel": 8}),
     ):
         dynamic = kernels.dynamic_gemm(pass_configs=pass_configs, **tiles)
