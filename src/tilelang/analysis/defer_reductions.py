@@ -29,7 +29,7 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Binary, Expr, Load, Var
 from tilelang.ir.scalar import BinaryOp
-from tilelang.ir.stmt import For, ParallelLoop, Store
+from tilelang.ir.stmt import For, ParallelLoop, Stmt, Store
 from tilelang.ir.visit import loads_of, walk, walk_expr
 from tilelang.records import record
 
@@ -76,8 +76,16 @@ class Deferral:
         is_visible = self._has_transfers and reduction.buffer.scope in SHARED_BY_THREADS
         if is_visible or not uses or self._varies(reduction, nest.vars):
             return False
-        scaled = {scaling.nest.body for scaling in self.scalings(reduction)}
+        scaled = self._multiplications(reduction)
         return all(a.stmt in scaled or a.update is not None and a.update.op == reduction.op for a in uses)
+
+    def additions(self, reduction: ParallelReduction) -> set[Stmt]:
+        """The statements inside that use the tile of a reduction, without those that multiply its sums."""
+        uses = self._by_storage.get(reduction.buffer.storage, [])
+        return {a.stmt for a in uses} - self._multiplications(reduction)
+
+    def _multiplications(self, reduction: ParallelReduction) -> set[Stmt]:
+        return {scaling.nest.body for scaling in self.scalings(reduction)}
 
     def scalings(self, reduction: ParallelReduction) -> list[Scaling]:
         """The loops inside that multiply the sums of a reduction."""

@@ -211,13 +211,13 @@ class _Block:
         inside = domain.with_loop(node.var, node.start, node.stop, node.step)
         deferred = self._deferred.defer(node, lambda nest: self._to_defer(nest, node, inside))
         for each in deferred:
-            each.loop.init_partials(build, each.items)
+            each.open(build)
         body = self.stmt(node.body, inside) or Seq((), loc=node.body.loc)
         kind = ForKind.SERIAL if node.kind is ForKind.PIPELINED else node.kind
         start, stop = self._registers.exprs((node.start, node.stop))
         build.emit(dataclasses.replace(node, start=start, stop=stop, body=body, kind=kind, pipeline=None))
         for each in deferred:
-            each.loop.finish(build, each.items, node)
+            each.close(build, node)
         return build.finish()
 
     def _to_defer(self, nest: ParallelLoop, outer: For, domain: Domain) -> DistributedLoop | None:
@@ -365,11 +365,10 @@ class _Block:
             self._context = dataclasses.replace(around, threads=1, thread=ZERO)
         else:
             self._require_convergence(loop, "T.Parallel")
-        lowered = self._distributed_iterations(loop, domain)
+        lowered = None if self._deferred.replaces(loop) else self._distributed_iterations(loop, domain)
         self._context = around
-        build = Builder(loop.loc)
-        self._deferred.scale(loop, build)
-        body = None if lowered is None else as_body([lowered, *build.statements], loop.loc)
+        made = [stmt for stmt in (lowered, *self._deferred.scale(loop)) if stmt is not None]
+        body = as_body(made, loop.loc) if made else None
         vote = around.change_votes.needed_by(loop)
         return body if body is None or vote is None else If(vote, body, loc=loop.loc)
 

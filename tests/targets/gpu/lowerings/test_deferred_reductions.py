@@ -6,14 +6,22 @@ from simt import SM80, TO_THREADS, assert_threads_agree
 
 import tilelang.language as T
 from tilelang.ir.stmt import CallStmt, For
-from tilelang.ir.visit import walk
+from tilelang.ir.visit import accessed_buffers, walk
 from tilelang.passes.runner import run_passes
 
 
-def shuffles_in_loop(func):
+def loop_of(func):
     lowered = run_passes(func, TO_THREADS, SM80)
-    loops = [s for s in walk(lowered.body) if isinstance(s, For) and s.var.name == "k"]
-    return sum(isinstance(s, CallStmt) for loop in loops[:1] for s in walk(loop))
+    return next(s for s in walk(lowered.body) if isinstance(s, For) and s.var.name == "k")
+
+
+def shuffles_in_loop(func):
+    return sum(isinstance(s, CallStmt) for s in walk(loop_of(func)))
+
+
+def keeps_sum_in_loop(func):
+    """Whether the loop still uses the sum beside its parts."""
+    return any(buffer.name == "total" for s in walk(loop_of(func)) for buffer in accessed_buffers(s))
 
 
 def running_sum(step, n=5, rows=4, columns=64):
@@ -51,6 +59,34 @@ def multiplied_behind(total, factor, a, b):
 
 
 @T.macro
+def multiplied_and_added_twice(total, factor, a, b):
+    for i in T.Parallel(4):
+        total[i] *= factor[i]
+    for i, j in T.Parallel(4, 64):
+        total[i] += a[i, j]
+    for i, j in T.Parallel(4, 64):
+        total[i] += 2.0 * a[i, j]
+
+
+@T.macro
+def multiplied_and_added_to_once(total, factor, a, b):
+    for i in T.Parallel(4):
+        total[i] *= factor[i]
+    for i, j in T.Parallel(4, 64):
+        total[i] += a[i, j]
+    for i in T.Parallel(4):
+        total[i] += factor[i]
+
+
+@T.macro
+def one_row_added(total, factor, a, b):
+    for i in T.Parallel(4):
+        total[i] *= factor[i]
+    for j in T.Parallel(64):
+        total[1] += a[1, j]
+
+
+@T.macro
 def looked_at(total, factor, a, b):
     for i in T.Parallel(4):
         total[i] *= factor[i]
@@ -81,3 +117,16 @@ def test_sums_wait_where_the_loop_only_adds_and_multiplies(step, waits):
     func = running_sum(step)
     assert_threads_agree(func, *arguments())
     assert waits == (shuffles_in_loop(func) == 0)
+
+
+@pytest.mark.parametrize(
+    ("step", "kept"),
+    [
+        (multiplied, False), (multiplied_behind, False), (multiplied_and_added_twice, False),
+        (multiplied_and_added_to_once, True), (one_row_added, True), (looked_at, True),
+    ],
+)  # fmt: skip
+def test_parts_take_over_sums_that_are_multiplied_as_a_whole(step, kept):
+    func = running_sum(step)
+    assert_threads_agree(func, *arguments())
+    assert keeps_sum_in_loop(func) == kept

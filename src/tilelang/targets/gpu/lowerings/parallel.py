@@ -114,12 +114,42 @@ class DistributedLoop:
         for item in items:
             _clear(item.partial, build)
 
-    def finish(self, build: Builder, items: Sequence[Accumulated], outer: For | None = None) -> None:
-        """Combines the partial results of all threads, and these with the old values, after this or an outer loop."""
+    def has_all_elements(self, item: Accumulated) -> bool:
+        """Whether each thread has a partial result for every element that it holds of a tile."""
+        reduction = item.reduction
+        extents = dict(zip(self._loop.vars, self._loop.extents, strict=True))
+        places = [extents.get(index) if isinstance(index, Var) else None for index in reduction.indices]
+        return (
+            reduction.buffer in self._context.registers
+            and update_predicate(reduction, self._loop) is None
+            and len(set(reduction.indices)) == len(places)
+            and all(e is not None and same_expr(e, n) for e, n in zip(places, reduction.buffer.shape, strict=True))
+        )
+
+    def take_old_values(self, build: Builder, items: Sequence[Accumulated]) -> None:
+        """Lets the partial results of one of the threads that are combined begin with the old values."""
+        for item in items:
+            buffer, indices = self._held(item)
+            first = self._partition.are_zero(item.partial.along)
+            take = Store(item.partial.buffer, item.partial.at(item.index), Load(buffer, indices, buffer.dtype))
+            taken = take if first is None else If(first, take)
+            build.emit(self._partition.emit_loops(taken, loc=build.loc, only=item.axes))
+
+    def finish(
+        self, build: Builder, items: Sequence[Accumulated], outer: For | None = None, taken: Sequence[Accumulated] = ()
+    ) -> None:
+        """Combines the partial results of all threads, and these with the old values, after this or an outer loop.
+
+        Args:
+            build: Receives the code.
+            items: The reductions.
+            outer: The outer loop.
+            taken: Those whose partial results began with the old values.
+        """
         reducer = ThreadReducer(build, self._thread, self._context.threads, self._context.target)
         reducer.all_reduce([item.partial for item in items])
         for item in items:
-            self._store_totals(item, build, outer or self._loop)
+            self._store_totals(item, build, outer or self._loop, combine=all(item is not other for other in taken))
 
     def _finish_where_exceeded(self, build: Builder, items: Sequence[Accumulated]) -> bool:
         """Combines partial extrema in warps, or in all of a group, in which one exceeds an old value.
@@ -193,11 +223,14 @@ class DistributedLoop:
                 (across if any(axis in axes for axis in moved) else along).append(thread_digit)
         return Accumulated(reduction, axes, digits, Partial(buffer, reduction.op, tuple(along), tuple(across)), index)
 
-    def _store_totals(self, item: Accumulated, build: Builder, outer: For | ParallelLoop) -> None:
-        """Combines the old value of each element with the total."""
+    def _store_totals(
+        self, item: Accumulated, build: Builder, outer: For | ParallelLoop, *, combine: bool
+    ) -> None:
+        """Stores the total of each element, or combines the old value with it."""
         reduction, partial = item.reduction, item.partial
         buffer, indices = self._held(item)
-        value = partial.combine(Load(buffer, indices, buffer.dtype), partial.load(item.index))
+        total = partial.load(item.index)
+        value = partial.combine(Load(buffer, indices, buffer.dtype), total) if combine else total
         store: Stmt = Store(buffer, indices, value, loc=reduction.updates[0].store.loc)
         predicate = update_predicate(reduction, outer)
         tests = [] if predicate is None else [substitute(self._body().expr(predicate), self._coordinates)]
