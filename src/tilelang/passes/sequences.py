@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilelang.passes.base import Pass
-from tilelang.passes.thread import hoist_comparisons, narrow_bounds_checks, simplify_body
+from tilelang.passes.thread import hoist_comparisons, merge_branches, narrow_bounds_checks, simplify_body
 from tilelang.passes.tile import (
     apply_tensor_layouts,
     check_program,
@@ -35,6 +35,7 @@ FRONT_END: tuple[Pass, ...] = (
 
 GPU_SIMPLIFICATION: tuple[Pass, ...] = (
     simplify_body.PASS,
+    merge_branches.PASS,
     hoist_comparisons.PASS,
     narrow_bounds_checks.PASS,
 )
