@@ -29,11 +29,11 @@ def stores(tile, value, extent=ROWS):
 REDUCTION = stores(LARGEST, binary(BinaryOp.MAX, at(LARGEST), const(1, FLOAT32)))
 
 
-def votes_behind(*between, start=None, at_barrier=False):
+def votes_behind(*between, start=None):
     """After a start, a voted reduction and some statements."""
     votes = ChangeVotes()
     votes.follow(stores(LARGEST, limit()) if start is None else start)
-    votes.add(LARGEST, VOTE, at_barrier=at_barrier)
+    votes.add(LARGEST, VOTE)
     votes.follow(REDUCTION)
     for stmt in between:
         votes.follow(stmt)
@@ -59,11 +59,10 @@ def test_it_stands_for_nothing_else(condition):
 SUMS = Buffer("sums", (as_expr(ROWS),), FLOAT32, Scope.FRAGMENT)
 
 
-def test_at_a_barrier_it_stands_for_multiplications_by_anything_but_1():
+def test_it_stands_for_multiplications_by_anything_but_1():
     grows, half, one = at(LARGEST) > limit(), const(0.5, FLOAT32), const(1, FLOAT32)
-    votes, scaled = votes_behind(at_barrier=True), stores(SUMS, at(SUMS) * select(grows, half, one))
+    votes, scaled = votes_behind(), stores(SUMS, at(SUMS) * select(grows, half, one))
     assert votes.needed_by(scaled) is VOTE
-    assert votes_behind().needed_by(scaled) is None
     for other in (
         stores(SUMS, at(SUMS) * select(grows, one, half)),
         stores(SUMS, at(SUMS) + select(grows, half, one)),

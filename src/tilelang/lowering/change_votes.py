@@ -59,7 +59,6 @@ class ChangeVotes:
         self._values: list[_Value] = []
         self._votes: list[tuple[_Value, Var]] = []  # values that elements may differ from only where the vote is true
         self._new: tuple[Buffer, Var] | None = None
-        self._at_barriers: set[Var] = set()
 
     @contextmanager
     def sequence(self) -> Iterator[None]:
@@ -69,17 +68,9 @@ class ChangeVotes:
         yield
         self._values, self._votes = around
 
-    def add(self, result: Buffer, vote: Var, *, at_barrier: bool = False) -> None:
-        """Notes the vote of the reduction that is being lowered: false only if it changes nothing in this warp.
-
-        Args:
-            result: What it reduces to.
-            vote: The vote.
-            at_barrier: Whether all warps wait for it.
-        """
+    def add(self, result: Buffer, vote: Var) -> None:
+        """Notes the vote of the reduction that is being lowered: false only if it changes no result in this warp."""
         self._new = result, vote
-        if at_barrier:
-            self._at_barriers.add(vote)
 
     def follow(self, stmt: Stmt) -> bool:
         """Records what a statement changed; tells whether statements after it may use a vote that it took."""
@@ -97,16 +88,11 @@ class ChangeVotes:
         return bool(found)
 
     def needed_by(self, loop: ParallelLoop) -> Var | None:
-        """A vote at a barrier that is true where a loop multiplies some element by anything but 1.
-
-        Warps that wait at a barrier overlap nothing with the multiplications, and MLA decode took 2 % less time on an
-        H200 with them behind the vote; attention, whose warps vote alone, took 2 to 3 % more.
-        """
+        """A vote that is true where a loop multiplies some element by anything but 1."""
         scaling = scaling_of(loop)
         match None if scaling is None else scaling.factor:
             case Select(condition=condition, b=Const(value=1)):
-                vote = self.implied_by(condition)
-                return vote if vote in self._at_barriers else None
+                return self.implied_by(condition)
         return None
 
     def implied_by(self, condition: Expr) -> Var | None:

@@ -143,11 +143,12 @@ def test_what_is_no_number_spoils_its_row_alone_in_a_warp(bad):
     np.testing.assert_allclose(np.delete(output, 18, axis=0), 1, rtol=2e-3)
 
 
-def test_warps_vote_once_in_a_step():
+def test_warps_vote_once_in_a_step_and_branch_once():
     context = PassContext(target=Target("cuda", "sm_80"))
     lowered = run_passes(attention(6, rows=64, columns=32, threads=128), BACKEND.passes, context)
     loop = next(s for s in walk(lowered.body) if isinstance(s, For) and any(isinstance(e, CallStmt) for e in walk(s)))
-    assert 1 == sum(isinstance(s, CallStmt) and s.routine is ANY for s in walk(loop))
+    (vote,) = (s.result for s in walk(loop) if isinstance(s, CallStmt) and s.routine is ANY)
+    assert 1 == sum(isinstance(s, If) and s.condition is vote for s in walk(loop))
 
 
 @functools.cache

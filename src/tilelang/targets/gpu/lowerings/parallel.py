@@ -178,7 +178,7 @@ class DistributedLoop:
             self.finish(build, items)
         build.emit(If(exceeds, as_body(body, self._loop.loc)))
         if len(items) == 1:
-            self._context.change_votes.add(items[0].reduction.buffer, exceeds, at_barrier=not within_warps)
+            self._context.change_votes.add(items[0].reduction.buffer, exceeds)
         return True
 
     def _is_held_extremum(self, item: Accumulated) -> bool:
