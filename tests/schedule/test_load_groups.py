@@ -141,6 +141,58 @@ def test_copies_that_a_producer_cannot_do_are_refused(body, reason):
     assert reason == refused(body)
 
 
+def halves(A, B, tile, k):
+    T.copy(A[k * 64, 0], tile[:, 0:32])
+    T.copy(B[k * 64, 0], tile[:, 32:64])
+
+
+def overlapping(A, B, tile, k):
+    T.copy(A[k * 64, 0], tile[:, 0:32])
+    T.copy(B[k * 64, 0], tile[:, 16:48])
+
+
+def without_the_end(A, B, tile, k):
+    T.copy(A[k * 64, 0], tile[:, 0:16])
+    T.copy(B[k * 64, 0], tile[:, 16:48])
+
+
+def filled_by(copies):
+    """A loop whose tile several copies fill."""
+
+    @T.prim_func
+    def main(A: T.Tensor((256, 32), "float16"), B: T.Tensor((256, 32), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            T.clear(C_l)
+            for k in T.Pipelined(4, num_stages=2):
+                copies(A, B, tile, k)
+                T.gemm(tile, tile, C_l)
+            T.copy(C_l, C)
+
+    return main
+
+
+def test_a_tile_may_be_filled_in_parts():
+    (group,) = load_groups(filled_by(halves)).found
+    assert (["tile"], 2) == ([tile.name for tile in group.tiles], len(group.copies))
+    assert 64 * 64 * 2 == group.bytes
+
+
+@pytest.mark.parametrize("copies", [overlapping, without_the_end])
+def test_parts_that_do_not_divide_a_tile_are_refused(copies):
+    found = load_groups(filled_by(copies))
+    assert not found.found
+    assert {"'tile' is not filled as a whole"} == {reason for _, reason in found.refused}
+
+
+def test_a_tile_is_refused_where_one_of_its_parts_is():
+    launch = flatten_sequences(launch_of(filled_by(halves)))
+    found = find_load_groups(launch, lambda copy: "no map" if copy.src.buffer.name == "B" else "")
+    assert not found.found
+    assert ["no map", "no map"] == [reason for _, reason in found.refused]
+
+
 def test_loops_with_early_exits_are_refused():
     @T.prim_func
     def main(A: T.Tensor((256, 64), "float16"), C: T.Tensor((64, 64), "float32"), n: T.Tensor((8,), "int32")):

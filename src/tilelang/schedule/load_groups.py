@@ -61,8 +61,8 @@ class LoadGroup:
 
     @property
     def tiles(self) -> tuple[Buffer, ...]:
-        """The tiles that the copies fill."""
-        return tuple(copy.dst.buffer for copy in self.copies)
+        """The tiles that the copies fill, each by one copy or by several in parts."""
+        return tuple(dict.fromkeys(copy.dst.buffer for copy in self.copies))
 
     @property
     def bytes(self) -> int:
@@ -206,7 +206,7 @@ class _Search:
         self._can_load = can_load
         self._scalars = UniformScalars(launch)
         self._touching: dict[Buffer, list[Stmt]] = {}
-        self._written: dict[Buffer, int] = {}  # how many statements write a storage
+        self._writers: dict[Buffer, list[Stmt]] = {}  # the statements that write a storage
         self._viewed: set[Buffer] = set()
         self._nonzero_safe = nonzero_safe(launch)
         self._found: list[LoadGroup] = []
@@ -218,7 +218,7 @@ class _Search:
         for storage in set(shared_storages(stmt)):
             self._touching.setdefault(storage, []).append(stmt)
         for buffer in written_buffers(stmt):
-            self._written[buffer.storage] = self._written.get(buffer.storage, 0) + 1
+            self._writers.setdefault(buffer.storage, []).append(stmt)
         if isinstance(stmt, Alloc) and stmt.buffer.view_of is not None:
             self._viewed.add(stmt.buffer.storage)
 
@@ -255,25 +255,32 @@ class _Search:
     def _copy(self, copy: Copy, parent: Seq, position: int, path: tuple[For | If, ...]) -> None:
         if copy.src.buffer.scope is not Scope.GLOBAL or copy.dst.buffer.scope is not Scope.SHARED:
             return
-        readers = [s for s in self._touching[copy.dst.buffer.storage] if s is not copy]
-        after = {inner: child for child in parent.body[position + 1 :] for inner in walk(child)}
-        reason = (
-            self._tile_reason(copy, readers, set(after)) or self._source_reason(copy, path) or self._can_load(copy)
-        )
+        parts = self._parts(copy, parent)
+        readers = [s for s in self._touching[copy.dst.buffer.storage] if s not in parts]
+        behind = max(map(parent.body.index, parts)) + 1
+        after = {inner: child for child in parent.body[behind:] for inner in walk(child)}
+        reason = self._tile_reason(copy, parts, readers, set(after))
+        reason = reason or next(filter(None, (self._source_reason(p, path) or self._can_load(p) for p in parts)), "")
         if reason:
             self.refused.append((copy, reason))
             return
         using = sorted({after[reader] for reader in readers}, key=parent.body.index)
         self._found.append(LoadGroup((copy,), parent, path, using[0], using[-1], tuple(readers), self._scalars))
 
-    def _tile_reason(self, copy: Copy, readers: list[Stmt], after: set[Stmt]) -> str:
+    def _parts(self, copy: Copy, parent: Seq) -> list[Copy]:
+        """The copies of a sequence that together fill the tile of one of them; it alone where there are no others."""
+        written = self._writers[copy.dst.buffer.storage]
+        parts = [s for s in written if isinstance(s, Copy) and s.src.buffer.scope is Scope.GLOBAL and s in parent.body]
+        return parts if len(parts) == len(written) and _fill_whole([part.dst for part in parts]) else [copy]
+
+    def _tile_reason(self, copy: Copy, parts: list[Copy], readers: list[Stmt], after: set[Stmt]) -> str:
         """Why a producer cannot fill the tile; empty if it can."""
         tile = copy.dst.buffer
         if tile.storage in self._viewed:
             return f"'{tile.name}' has views"
-        if not is_whole(copy.dst) and not all(_reads_within(reader, copy.dst) for reader in readers):
+        if parts == [copy] and not is_whole(copy.dst) and not all(_reads_within(each, copy.dst) for each in readers):
             return f"'{tile.name}' is not filled as a whole"
-        if self._written[tile.storage] > 1:
+        if len(self._writers[tile.storage]) > len(parts):
             return f"'{tile.name}' is written in several places"
         if not readers:
             return f"nothing reads '{tile.name}'"
@@ -284,7 +291,7 @@ class _Search:
     def _source_reason(self, copy: Copy, path: tuple[For | If, ...]) -> str:
         """Why a producer cannot compute the source or the control flow around; empty if it can."""
         source = copy.src.buffer
-        if source.storage in self._written:
+        if source.storage in self._writers:
             return f"the kernel also writes '{source.name}'"
         if source.storage in self._nonzero_safe:
             return f"'{source.name}' does not read 0 out of bounds"
@@ -335,6 +342,33 @@ def _reads_within(stmt: Stmt, filled: Region) -> bool:
         return False
     regions = [region for region in (stmt.a, stmt.b, stmt.c) if region.buffer.storage is filled.buffer.storage]
     return all(_is_first(filled) and _is_first(r) and _is_below(r.static_extent, filled.static_extent) for r in regions)
+
+
+def _fill_whole(parts: Sequence[Region]) -> bool:
+    """Whether regions of a buffer divide it along one dimension."""
+    shape = parts[0].buffer.static_shape
+    spans = [_spans(part) for part in parts]
+    if shape is None or None in spans or any(part.buffer is not parts[0].buffer for part in parts):
+        return False
+    whole = tuple((0, size) for size in shape)
+    for axis, size in enumerate(shape):
+        along = sorted(span[axis] for span in spans if span is not None)
+        ends = [0, *(end for _, end in along)]
+        if all(span is not None and _without(span, axis) == _without(whole, axis) for span in spans):
+            return [begin for begin, _ in along] == ends[:-1] and ends[-1] == size
+    return False
+
+
+def _spans(region: Region) -> tuple[tuple[int, int], ...] | None:
+    """Where a region begins and ends along each dimension; None if it is not constant."""
+    begins = [begin for start in region.start if (begin := int_const(start)) is not None]
+    if region.static_extent is None or len(begins) < len(region.start):
+        return None
+    return tuple((begin, begin + size) for begin, size in zip(begins, region.static_extent, strict=True))
+
+
+def _without(spans: tuple[tuple[int, int], ...], axis: int) -> tuple[tuple[int, int], ...]:
+    return (*spans[:axis], *spans[axis + 1 :])
 
 
 def _is_first(region: Region) -> bool:

@@ -131,7 +131,7 @@ def tma_refusal(op: Copy, tensor: Region, tile: Region, context: LoweringContext
     if op.layout is not None or op.coalesced_width is not None:
         return "the user fixes which thread copies what"
     explicit = op.request is not None
-    refusal = _tensor_refusal(tensor, explicit=explicit) or _tile_refusal(tile, explicit=explicit)
+    refusal = _tensor_refusal(tensor, explicit=explicit) or _tile_refusal(tile, context, explicit=explicit)
     return refusal or _layout_refusal(tile, context)
 
 
@@ -167,8 +167,8 @@ def _tensor_refusal(tensor: Region, *, explicit: bool) -> str:
     return ""
 
 
-def _tile_refusal(tile: Region, *, explicit: bool) -> str:
-    """Why boxes do not cover a tile; empty if they do. An explicit request may copy some of the boxes of a tile."""
+def _tile_refusal(tile: Region, context: LoweringContext, *, explicit: bool) -> str:
+    """Why boxes do not cover a tile, or the part of a tile that is copied; empty if they do."""
     extent, shape = tile.static_extent, tile.buffer.static_shape
     if extent is None or shape is None:
         return "the extents are not constant"
@@ -176,8 +176,8 @@ def _tile_refusal(tile: Region, *, explicit: bool) -> str:
     if not kept or kept[-1] != len(shape) - 1:
         return "the last dimension is not the one that is contiguous in memory"
     columns, size = shape[-1], tile.dtype.storage_bytes
-    some = _is_front(tile) or explicit and _is_in_boxes(tile, _mode(shape, size) // size)
-    whole = extent[kept[0] : -1] == shape[kept[0] : -1] or explicit and _has_some_rows(tile, shape)
+    some = _is_front(tile) or _is_in_boxes(tile, _box_columns(tile, context))
+    whole = extent[kept[0] : -1] == shape[kept[0] : -1] or _has_some_rows(tile, shape)
     is_box = whole and (extent[-1] == shape[-1] or some)
     if not is_box or tile.buffer.view_of is not None and not explicit or tile.buffer.strides is not None:
         return "the tile is a part of its buffer"
@@ -255,6 +255,13 @@ def _mode(shape: tuple[int, ...], size: int) -> int:
     return next((mode for mode in MODES if fits(shape, size * 8, mode)), 0)
 
 
+def _box_columns(tile: Region, context: LoweringContext) -> int:
+    """The columns of the boxes of a tile, or of those that it will have; 0 where these have no swizzle."""
+    boxes = _find(tile, context) if tile.buffer in context.shared_layouts else None
+    size = tile.dtype.storage_bytes
+    return _mode(tile.buffer.static_shape or (), size) // size if boxes is None else boxes.columns
+
+
 def _longest(length: int, unit: int) -> int:
     """The longest side of boxes that together have this length: all of it, or a multiple of `unit`; 0 if none is."""
     if length <= MAX_SIDE:
@@ -265,15 +272,12 @@ def _longest(length: int, unit: int) -> int:
 # -- parts ---------------------------------------------------------------------------------------------------------
 def _parts_refusal(op: Copy, context: LoweringContext) -> str:
     """Why TMA cannot load parts of a tile by multicast; empty if it can."""
-    shape, size = op.dst.static_extent or (), op.dst.dtype.storage_bytes
+    shape = op.dst.static_extent or ()
     if op.part is None:
         return ""
     if len(axes(op.dst)) < 2:
         return "a tile of one dimension has no parts"
-    columns = _mode(op.dst.buffer.static_shape or (), size) // size or shape[-1]
-    if op.dst.buffer in context.shared_layouts:
-        columns = boxes_of(op.dst, context).columns
-    if _cut(shape, op.parts, columns) is None:
+    if _cut(shape, op.parts, _box_columns(op.dst, context) or shape[-1]) is None:
         rows, columns = shape[-2:]
         return f"{op.parts} blocks cannot load equal parts of {rows} rows and {columns} columns"
     return ""

@@ -128,16 +128,18 @@ def with_multicast(
     multicast: list[tuple[Buffer, tuple[int, ...]]] = []
     notes: list[Note] = []
     for load_group in load_groups:
-        for copy in load_group.copies:
-            axes = tuple(axis for axis in multicast_axes(launch, load_group, copy) if cluster[axis] > 1)
+        for tile in load_group.tiles:
+            copies = [copy for copy in load_group.copies if copy.dst.buffer is tile]
+            same = set.intersection(*(set(multicast_axes(launch, load_group, copy)) for copy in copies))
+            axes = tuple(axis for axis in sorted(same) if cluster[axis] > 1)
             if not axes:
                 continue
-            tile, parts = copy.dst.buffer, math.prod(cluster[axis] for axis in axes)
-            reason = capabilities.multicast_refusal(copy, parts)
+            parts = math.prod(cluster[axis] for axis in axes)
+            reason = next(filter(None, (capabilities.multicast_refusal(copy, parts) for copy in copies)), "")
             if not capabilities.only_read_by_wgmma(load_group, schedule.tile_threads):
                 reason = "threads read it, not only wgmma"
             if reason:
-                notes.append(Note(f"T.copy: '{tile.name}' is not loaded by multicast: {reason}", copy.loc))
+                notes.append(Note(f"T.copy: '{tile.name}' is not loaded by multicast: {reason}", copies[0].loc))
             else:
                 multicast.append((tile, axes))
     if not multicast and cluster != launch.hints.cluster:

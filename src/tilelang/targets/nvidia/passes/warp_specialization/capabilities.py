@@ -76,7 +76,10 @@ class TargetCapabilities:
             return f"'{copy.src.buffer.name}' has no tensor map"
         barrier = Region(barriers("barrier", 1), (const(0, INT32),), (const(1, INT32),))
         loaded = dataclasses.replace(copy, barrier=barrier)
-        return self._refusal(loaded, COPY_TMA_LOAD, 1) or self._refusal(_to_version(loaded), COPY_TMA_LOAD, 1)
+        version = _to_version(loaded)
+        layout = self.layouts.get(copy.dst.buffer)
+        layouts = {} if layout is None else {version.dst.buffer: layout}
+        return self._refusal(loaded, COPY_TMA_LOAD, 1) or self._refusal(version, COPY_TMA_LOAD, 1, layouts)
 
     def epilogue_stores(
         self, launch: Launch, threads: int, independent_loops: int = 0
@@ -131,16 +134,19 @@ class TargetCapabilities:
             self._answers[key] = ask()
         return self._answers[key]
 
-    def _refusal(self, op: TileOp, name: str, threads: int) -> str:
-        answer = self._answer(op, name, threads)
+    def _refusal(self, op: TileOp, name: str, threads: int, layouts: Mapping[Buffer, Layout] | None = None) -> str:
+        answer = self._answer(op, name, threads, layouts)
         return answer.reason if isinstance(answer, Refusal) else ""
 
-    def _answer(self, op: TileOp, name: str, threads: int) -> Plan | Refusal:
+    def _answer(
+        self, op: TileOp, name: str, threads: int, layouts: Mapping[Buffer, Layout] | None = None
+    ) -> Plan | Refusal:
         row = self._row(type(op), name)
         if row is None:
             return Refusal(f"the target has no {name}")
         target, options = self.context.target, self.context.options
-        context = LoweringContext(target, options, threads, shared_layouts=self.layouts, has_producer=True)
+        fixed = {**self.layouts, **(layouts or {})}
+        context = LoweringContext(target, options, threads, shared_layouts=fixed, has_producer=True)
         return row.accepts(op, context)
 
     def _row(self, kind: type[TileOp], name: str) -> Lowering | None:
