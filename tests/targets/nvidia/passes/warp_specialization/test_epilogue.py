@@ -36,6 +36,20 @@ def test_a_fragment_goes_through_a_tile_of_the_result_s_dtype():
     assert "wait for stores" not in text  # the tile is written once
 
 
+@pytest.mark.parametrize("first", [0, 64])
+def test_a_part_of_a_fragment_goes_through_a_tile_of_its_own_size(first):
+    @T.prim_func
+    def main(C: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            C_l = T.alloc_fragment((64, 128), "float32")
+            T.clear(C_l)
+            T.copy(C_l[:, first : first + 64], C)
+
+    (made,), text = leaving(main)
+    assert (64, 64) == made.staging.static_shape
+    assert f"T.copy(C_l[:, {first}:{first + 64}], C_l_staging)" in text
+
+
 def test_tensors_that_the_copy_engine_cannot_write_are_left_alone():
     stores, text = leaving(gemm_kernel(256, 250, 256))
     assert () == stores

@@ -4,6 +4,7 @@ import pytest
 from examples_of import load
 from specialized import gemm_kernel, launch_of
 
+import tilelang.language as T
 from tilelang.dtypes import as_dtype
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import as_expr
@@ -61,6 +62,22 @@ def test_special_functions_of_several_tiles_take_more_registers() -> None:
     assert 128 == live_tile_registers(launch, 2)
     assert (128, (240, 24)) == producer_and_registers(launch, 2, 128, MACHINE, counts=False)
     assert (32, None) == producer_and_registers(launch, 2, 96, MACHINE, counts=False)
+
+
+def test_special_functions_of_several_parts_of_a_tile_take_more_registers() -> None:
+    def of(first):
+        @T.prim_func
+        def main(C: T.Tensor((64, 64), "float32")):
+            with T.Kernel(1, threads=128):
+                C_l = T.alloc_fragment((64, 128), "float32")
+                T.clear(C_l)
+                for i, j in T.Parallel(64, 64):
+                    C_l[i, j] = T.exp(C_l[i, j]) * (C_l[i, j + first] if first else C_l[i, j])
+                T.copy(C_l[:, 0:64], C)
+
+        return producer_and_registers(launch_of(main), 2, 128, MACHINE, counts=False)
+
+    assert ((32, None), (128, (240, 24))) == (of(0), of(64))
 
 
 def test_an_epilogue_that_computes_takes_more_registers_in_ping_pong() -> None:

@@ -226,7 +226,7 @@ def _epilogue_store(copy: ToGlobal, places: _Places, can_store: CanStore, *, onc
     source = copy.src.buffer
     if places.others(copy, copy.dst.buffer, instead=once, reads_only=False):
         return None  # nothing orders TMA stores and other accesses to the tensor
-    if source.scope is Scope.FRAGMENT and is_whole(copy.src) and copy.src.static_extent is not None:
+    if source.scope is Scope.FRAGMENT and copy.src.static_extent is not None and _is_fixed(copy.src):
         extents = drop_units(copy.dst.extent)
         if not extents:
             return None  # a single element has fewer bytes than TMA stores
@@ -243,6 +243,11 @@ def _epilogue_store(copy: ToGlobal, places: _Places, can_store: CanStore, *, onc
     if can_store(_async_store(copy, whole(source))):
         return None
     return EpilogueStore(copy, source, writer, _without_tile(copy, writer) if places.adjoin(writer, copy) else None)
+
+
+def _is_fixed(region: Region) -> bool:
+    """Whether a region always begins at the same element."""
+    return all(int_const(start) is not None for start in region.start)
 
 
 def _without_tile(copy: ToGlobal, writer: Copy) -> ToGlobal | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from tilelang.analysis.register_pressure import peak_registers
 from tilelang.analysis.whole_stores import overwritten
 from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.compare import expr_key
 from tilelang.ir.expr import Call
 from tilelang.ir.memoize import memoized
 from tilelang.ir.stmt import For, Launch, ParallelLoop, Stmt
@@ -176,11 +177,12 @@ def _loads_global(launch: Launch) -> bool:
 
 
 def _combines_tiles(launch: Launch) -> bool:
-    """Whether a parallel loop computes special functions of several fragments of rows and columns."""
+    """Whether a parallel loop computes special functions of several fragments, or parts of one, by rows and columns."""
     nests = [s for s in walk(launch.body) if isinstance(s, ParallelLoop)]
     for roots in ([root for s in walk(nest) for root in expressions(s)] for nest in nests):
-        loaded = {load.buffer.storage for root in roots for load in loads_of(root)}
-        tiles = [tile for tile in loaded if tile.scope is Scope.FRAGMENT and tile.rank > 1]
+        loads = [load for root in roots for load in loads_of(root)]
+        of_fragments = [load for load in loads if load.buffer.scope is Scope.FRAGMENT and load.buffer.rank > 1]
+        tiles = {(load.buffer.storage, *map(expr_key, load.indices)) for load in of_fragments}
         if len(tiles) > 1 and any(isinstance(each, Call) for root in roots for each in walk_expr(root)):
             return True
     return False
