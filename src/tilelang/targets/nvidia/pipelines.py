@@ -66,6 +66,7 @@ from tilelang.targets.nvidia.passes import (
 )
 from tilelang.targets.nvidia.passes.choose_occupancy import choose_occupancy
 from tilelang.targets.nvidia.passes.choose_schedule import choose_schedule
+from tilelang.targets.nvidia.passes.join_gemms import join_gemms
 from tilelang.targets.nvidia.passes.keep_computed_operands import keep_computed_operands
 from tilelang.targets.nvidia.passes.specialize_warps import specialize_warps
 from tilelang.targets.nvidia.passes.workspace_split_k import workspace_split_k
@@ -128,6 +129,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         narrow_tile_dtypes.PASS,
         keep_computed_operands(lowerings),
         workspace_split_k(lowerings),
+        join_gemms(lowerings),
         choose_occupancy(scheduled),
         *scheduled,
         establishes=(
