@@ -11,7 +11,9 @@ from tilelang.testing import to_device, to_host
 
 
 @tilelang.jit(out_idx=[3])
-def gated_mlp(tokens, hidden, inner, block_M=128, block_N=128, block_K=64, num_stages=2, threads=256, dtype="float16"):
+def gated_mlp(
+    tokens, hidden, inner, block_M=128, block_N=128, block_K=64, num_stages=2, threads=256, panel=16, dtype="float16"
+):
     @T.prim_func
     def main(
         X: T.Tensor((tokens, hidden), dtype),
@@ -25,6 +27,7 @@ def gated_mlp(tokens, hidden, inner, block_M=128, block_N=128, block_K=64, num_s
             up_shared = T.alloc_shared((block_K, block_N), dtype)
             gate = T.alloc_fragment((block_M, block_N), "float32")
             up = T.alloc_fragment((block_M, block_N), "float32")
+            T.use_swizzle(panel)  # neighbors read the same rows of X, or the same columns of the weights
 
             T.clear(gate)
             T.clear(up)
