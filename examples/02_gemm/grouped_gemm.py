@@ -45,7 +45,6 @@ def grouped(groups, total, N, K, block_M=128, block_N=128, block_K=32, dtype="fl
             A_shared = T.alloc_shared((block_M, block_K), dtype)
             B_shared = T.alloc_shared((block_K, block_N), dtype)
             C_local = T.alloc_fragment((block_M, block_N), accum_dtype)
-            C_shared = T.alloc_shared((block_M, block_N), dtype)
             T.use_swizzle(4)  # neighbors read the same rows of A, or the same columns of B
 
             group = group_of[by]
@@ -58,13 +57,12 @@ def grouped(groups, total, N, K, block_M=128, block_N=128, block_K=32, dtype="fl
                     T.copy(A[row, k * block_K], A_shared)
                     T.copy(B[group, k * block_K, bx * block_N], B_shared)
                     T.gemm(A_shared, B_shared, C_local)
-                T.copy(C_local, C_shared)
                 if row + block_M <= end:
-                    T.copy(C_shared, C[row, bx * block_N])
+                    T.copy(C_local, C[row, bx * block_N])
                 else:
                     for i, j in T.Parallel(block_M, block_N):
                         if row + i < end:  # the rows behind belong to the next group
-                            C[row + i, bx * block_N + j] = C_shared[i, j]
+                            C[row + i, bx * block_N + j] = C_local[i, j]
 
     return gemm
 
