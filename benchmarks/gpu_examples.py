@@ -28,7 +28,7 @@ W4A16 = (
 )
 GROUPED_TILES = ((128, 128, 64), (128, 256, 64))
 # (block_M, block_N, block_K, num_stages, threads), and the panel where it is another than by default
-MLP_TILES = ((128, 128, 64, 4, 256), (256, 96, 64, 3, 256), (128, 64, 64, 4, 256), (128, 64, 64, 4, 256, 8))
+MLP_TILES = ((128, 128, 64, 4, 256), (128, 64, 64, 4, 256), (128, 64, 64, 4, 256, 8))
 
 
 def _row(bench, group: str, name: str, sides, theirs, work: float, target: float, what: str) -> None:

@@ -1,6 +1,7 @@
 """Every example on a real GPU, as a user runs it, against its own check; and the programs of the seeds."""
 
 import pytest
+from device_launch import SLOW_BY_OTHER_COMPILERS
 from examples_of import SIZES, load
 
 from tilelang.testing import requires_cuda, to_device
@@ -22,6 +23,7 @@ USUALLY_LARGE = {"comparison/compare.py"}  # it measures, and Triton tries many 
 
 
 @requires_cuda
+@pytest.mark.filterwarnings(SLOW_BY_OTHER_COMPILERS)
 @pytest.mark.parametrize("name", sorted(SIZES))
 @pytest.mark.parametrize("size", ["small", "usual", "larger"])
 def test_example_agrees_with_its_reference(name, size, monkeypatch):

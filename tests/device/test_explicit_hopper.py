@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from device_launch import GPUS, architecture, needs_gpu
+from device_launch import GPUS, SLOW_BY_OTHER_COMPILERS, architecture, needs_gpu
 from hopper import integers
 from kernels.test_explicit_clusters import exchange, multicast_halves, push
 from kernels.test_explicit_tma import overlapped_stores
@@ -15,6 +15,7 @@ from tilelang.testing import to_device, to_host
 pytestmark = [
     needs_gpu,
     pytest.mark.skipif(GPUS > 0 and architecture() != "sm_90a", reason="needs a Hopper GPU"),
+    pytest.mark.filterwarnings(SLOW_BY_OTHER_COMPILERS),
 ]
 RUNS = 10
 TARGET = {"kind": "cuda", "arch": "sm_90a"}

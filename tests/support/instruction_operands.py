@@ -82,6 +82,7 @@ _FIXED: dict[str, list[Operand]] = {
     "sync_group_or": [BOOL],
     "cp_async_wait": [0],
     "nanosleep": [20],
+    "renewed": [SCALARS["int32"]],
     "quad_exchange": [Address(SCALARS["int8"]), Address(SCALARS["int8"])],
 }
 

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 
 from tilelang.targets.registry import families
@@ -20,3 +23,22 @@ def test_no_name_means_two_families() -> None:
     names = [name for family in families().values() for name in (*family.aliases, *family.nicknames, *family.products)]
     assert len(set(names)) == len(names)
     assert {"cpu", "cuda"} <= set(families())
+
+
+_THREADS = """
+import threading
+from tilelang.targets.registry import families
+family, together, found = families()["cuda"], threading.Barrier(8), []
+def ask():
+    together.wait()
+    found.append(family.backend())
+threads = [threading.Thread(target=ask) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert len(found) == 8, len(found)
+"""
+
+
+def test_threads_may_ask_for_a_compiler_at_once() -> None:
+    done = subprocess.run([sys.executable, "-c", _THREADS], capture_output=True, text=True, check=False)
+    assert (0, "") == (done.returncode, done.stderr)

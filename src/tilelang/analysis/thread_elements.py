@@ -22,12 +22,12 @@ class Elements:
 
     Attributes:
         starts: The first element of each box, of shape (boxes, dimensions).
-        extents: The elements of a box per dimension.
+        extents: The elements of a box per dimension, of shape (dimensions,).
         threads: The thread of each box, in ascending order.
     """
 
     starts: np.ndarray
-    extents: tuple[int, ...]
+    extents: np.ndarray
     threads: np.ndarray
 
     def moved(self, distance: int) -> Elements:
@@ -80,7 +80,7 @@ def enumerated(starts: list[np.ndarray], extents: list[int], mask: np.ndarray | 
         return None
     spread = [np.broadcast_to(s, (threads, width)).reshape(-1)[keep] for s in starts]
     positions = np.stack(spread, axis=-1).astype(np.int64) if spread else np.zeros((len(owner), 0), np.int64)
-    return Elements(positions, tuple(extents), owner)
+    return Elements(positions, np.array(extents, np.int64), owner)
 
 
 def share_elements(mine: Elements, other: Elements, subgroup_size: int) -> bool:

@@ -92,10 +92,11 @@ class Family:
 
     def backend(self) -> Any:
         """The compiler proper: a `targets.backend.Backend`."""
-        if self.module not in sys.modules:
+        found = getattr(sys.modules.get(self.module), "BACKEND", None)  # None while another thread imports the module
+        if found is None:
             with disabled_for_imports():
-                import_module(self.module)
-        return sys.modules[self.module].BACKEND
+                found = import_module(self.module).BACKEND
+        return found
 
     def device_runtime(self) -> Any:
         """The runtime of its devices: a `targets.gpu.runtime.device_runtime.DeviceRuntime`."""

@@ -9,7 +9,6 @@ CUDA C++ Programming Guide, "Tensor Memory Access, swizzle modes".
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from tilelang.dtypes import DType, as_dtype
@@ -111,30 +110,50 @@ def _lane_of(row: Any, column: Any, packed: int) -> Any:
     return row % 8 * 4 + column % (4 * packed) // packed
 
 
-def _of_a(bits: int) -> Callable[[Any, Any], tuple[Any, Any]]:
+def _place_in_a(i: Any, j: Any, bits: int) -> tuple[Any, Any]:
     packed = 32 // bits
-
-    def place(i: Any, j: Any) -> tuple[Any, Any]:
-        """The lane and its register's element that hold A[i, j] of one instruction, by rows."""
-        return _lane_of(i, j, packed), j // (4 * packed) * 2 * packed + i // 8 * packed + j % packed
-
-    return place
+    return _lane_of(i, j, packed), j // (4 * packed) * 2 * packed + i // 8 * packed + j % packed
 
 
-def _of_b(bits: int) -> Callable[[Any, Any], tuple[Any, Any]]:
+def _place_in_b(i: Any, j: Any, bits: int) -> tuple[Any, Any]:
     packed = 32 // bits
-
-    def place(i: Any, j: Any) -> tuple[Any, Any]:
-        """The lane and its register's element that hold column i of B at k = j, of two instructions side by side."""
-        return _lane_of(i, j, packed), i // 8 * 2 * packed + j // (4 * packed) * packed + j % packed
-
-    return place
+    return _lane_of(i, j, packed), i // 8 * 2 * packed + j // (4 * packed) * packed + j % packed
 
 
-# by the bits of an element: the rows, and the elements of a row, of one atom; and the lanes, and the elements of each
-shared_16x8_to_mma_32x4_layout_sr_a, shared_16x8_to_mma_32x4_layout_sr_b = _of_a(32), _of_b(32)
-shared_16x16_to_mma_32x8_layout_sr_a, shared_16x16_to_mma_32x8_layout_sr_b = _of_a(16), _of_b(16)
-shared_16x32_to_mma_32x16_layout_sr_a, shared_16x32_to_mma_32x16_layout_sr_b = _of_a(8), _of_b(8)
+@api
+def shared_16x8_to_mma_32x4_layout_sr_a(i: Any, j: Any) -> tuple[Any, Any]:
+    """The lane and its register that hold A[i, j] of one instruction for elements of 32 bits, by rows."""
+    return _place_in_a(i, j, 32)
+
+
+@api
+def shared_16x8_to_mma_32x4_layout_sr_b(i: Any, j: Any) -> tuple[Any, Any]:
+    """The lane and its register that hold column i of B at k = j, of two instructions side by side, of 32 bits."""
+    return _place_in_b(i, j, 32)
+
+
+@api
+def shared_16x16_to_mma_32x8_layout_sr_a(i: Any, j: Any) -> tuple[Any, Any]:
+    """The lane and its element that hold A[i, j] of one instruction for elements of 16 bits, by rows."""
+    return _place_in_a(i, j, 16)
+
+
+@api
+def shared_16x16_to_mma_32x8_layout_sr_b(i: Any, j: Any) -> tuple[Any, Any]:
+    """The lane and its element that hold column i of B at k = j, of two instructions side by side, of 16 bits."""
+    return _place_in_b(i, j, 16)
+
+
+@api
+def shared_16x32_to_mma_32x16_layout_sr_a(i: Any, j: Any) -> tuple[Any, Any]:
+    """The lane and its element that hold A[i, j] of one instruction for elements of 8 bits, by rows."""
+    return _place_in_a(i, j, 8)
+
+
+@api
+def shared_16x32_to_mma_32x16_layout_sr_b(i: Any, j: Any) -> tuple[Any, Any]:
+    """The lane and its element that hold column i of B at k = j, of two instructions side by side, of 8 bits."""
+    return _place_in_b(i, j, 8)
 
 
 @api

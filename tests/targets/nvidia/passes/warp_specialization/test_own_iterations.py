@@ -90,12 +90,12 @@ def test_two_warpgroups_compute_in_all_iterations():
     assert not leaves(compiled(attention(512, rows=128)))
 
 
-@pytest.mark.parametrize(("length", "keys"), [(192, 64), (400, 64), (600, 80), (64, 64)])
-def test_results_are_those_of_all_keys(length, keys):
+@pytest.mark.parametrize(("length", "keys", "heads"), [(192, 64, 2), (400, 80, 1), (64, 64, 1)])
+def test_results_are_those_of_all_keys(length, keys, heads):
     rng = np.random.default_rng(length)
-    q, k, v = (rng.standard_normal((2, length, DIM)).astype(np.float16) for _ in range(3))
+    q, k, v = (rng.standard_normal((heads, length, DIM)).astype(np.float16) for _ in range(3))
     out = np.full_like(q, 7)
-    kernel = compiled(attention(length, keys=keys, heads=2))
+    kernel = compiled(attention(length, keys=keys, heads=heads))
     kernel(q, k, v, out)
     scores = np.einsum("hqd,hkd->hqk", q.astype(np.float64), k.astype(np.float64)) * DIM**-0.5
     scores = np.where(np.tri(length, dtype=bool), scores, -np.inf)

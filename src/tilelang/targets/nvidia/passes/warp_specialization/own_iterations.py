@@ -10,10 +10,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from tilelang.analysis.accesses import accesses
+from tilelang.analysis.accesses import storages
 from tilelang.arith.domain import Domain
 from tilelang.dtypes import INT32
-from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Const, Expr, Var, binary, const, int_const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, CallStmt, If, Stmt
@@ -77,7 +76,7 @@ def _mask(pipeline: SoftwarePipeline, step: OnlineSoftmax) -> Stmt | None:
     assert pipeline.speculation is not None
     for number in range(pipeline.speculation.first - 1, -1, -1):
         stmt = pipeline.body.statements[number]
-        if _written(stmt) == {scores} and (not isinstance(stmt, Gemm) or not _only_adds(stmt)):
+        if storages(stmt).written == {scores} and (not isinstance(stmt, Gemm) or not _only_adds(stmt)):
             return None if isinstance(stmt, Gemm) else stmt
     return None
 
@@ -94,14 +93,10 @@ def _adds_probabilities(pipeline: SoftwarePipeline, step: OnlineSoftmax) -> bool
     scores = step.scores.buffer.storage
     weights = {each.buffer.storage for each in (step.scores, step.probabilities) if each is not None}
     for number, stmt in enumerate(pipeline.body.statements):
-        if where.first <= number <= where.last or _written(stmt) == {scores}:
+        if where.first <= number <= where.last or storages(stmt).written == {scores}:
             continue
         if not isinstance(stmt, Gemm) or stmt.a.buffer.storage not in weights or not _only_adds(stmt):
             return False
         if stmt.c.buffer.storage is not step.output.buffer.storage:
             return False
     return True
-
-
-def _written(stmt: Stmt) -> set[Buffer]:
-    return {access.buffer.storage for access in accesses(stmt).writes}
