@@ -139,6 +139,23 @@ def too_many_registers(
     )
 
 
+def too_few_registers(launch: Launch, registers: tuple[int, int], held: int, fitting: tuple[int, int]) -> ResourceError:
+    """Threads of consumers have fewer registers than the fragments that are live at once.
+
+    Args:
+        launch: The launch.
+        registers: Of a thread of consumers, and of the producer.
+        held: Registers of a thread of consumers for fragments.
+        fitting: Those that fit.
+    """
+    return ResourceError(
+        f"pass_configs: {registers[0]} registers of a consumer's thread cannot hold its fragments, which take {held} "
+        "where most of them are live",
+        loc=launch.loc,
+        hint=f"'registers': {list(fitting)} fits",
+    )
+
+
 def impossible(launch: Launch, field: str, value: object, reason: str, fitting: object) -> ProgramError:
     """A kernel cannot have what the user sets of its schedule.
 

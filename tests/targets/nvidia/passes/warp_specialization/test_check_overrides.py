@@ -57,6 +57,13 @@ def test_more_registers_than_there_are_are_refused(consumers, registers, fitting
     assert f"'registers': {fitting} fits" == caught.value.hint
 
 
+def test_fewer_registers_than_the_accumulator_has_are_refused():
+    with pytest.raises(ResourceError, match="40 registers of a consumer's thread .* which take 64 where most") as caught:
+        checked(Schedule(2, 4), registers=(40, 24))
+    assert "'registers': [240, 24] fits" == caught.value.hint
+    checked(Schedule(2, 4), registers=(64, 24))
+
+
 def test_two_blocks_at_once_share_the_registers():
     checked(Schedule(1, 1, blocks_per_sm=2), registers=(232, 24))
     with pytest.raises(ResourceError, match="take 35840, and a multiprocessor has 65536 for 2 blocks at once") as caught:

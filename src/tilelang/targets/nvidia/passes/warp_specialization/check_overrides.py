@@ -17,13 +17,14 @@ from tilelang.schedule.override_errors import (
     impossible_placement,
     impossible_registers,
     nearest_fitting,
+    too_few_registers,
     too_many_registers,
     too_many_stages,
 )
 from tilelang.targets.nvidia.isa.registers import REGISTER_COUNTS
 from tilelang.targets.nvidia.machines import REGISTERS_PER_SM
 from tilelang.targets.nvidia.passes.warp_specialization.epilogue import EpilogueStore, split_into_parts
-from tilelang.targets.nvidia.passes.warp_specialization.register_budget import registers_of
+from tilelang.targets.nvidia.passes.warp_specialization.register_budget import live_tile_registers, registers_of
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule
 
 _WHY_NO_PING_PONG = (
@@ -93,6 +94,9 @@ def check_overrides(
         if blocks * (threads[0] * of_consumers + threads[1] * of_producer) > REGISTERS_PER_SM:
             fitting = registers_of(schedule.consumers, blocks)
             raise too_many_registers(launch, *threads, overrides.registers, REGISTERS_PER_SM, blocks, fitting)
+        held = live_tile_registers(launch, schedule.tile_threads // WARPGROUP_THREADS)
+        if of_consumers < held:
+            raise too_few_registers(launch, overrides.registers, held, registers_of(schedule.consumers, blocks))
 
 
 def _check_ping_pong(launch: Launch, overrides: ScheduleOverrides, schedule: Schedule) -> None:
