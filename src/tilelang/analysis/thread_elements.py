@@ -52,7 +52,8 @@ class Elements:
 
     def numbered(self, low: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Linear indices of all elements, box by box."""
-        inside = np.indices(self.extents).reshape(len(self.extents), math.prod(self.extents))  # a box that starts at 0
+        box = np.indices(self.extents.tolist())  # one that starts at 0
+        inside = box.reshape(len(self.extents), math.prod(self.extents))
         numbers: np.ndarray = np.add.outer((self.starts - low) @ weights, weights @ inside)
         return numbers.reshape(-1)
 
