@@ -198,6 +198,6 @@ def test_operands_have_the_bytes_that_lie_in_shared_memory_though_their_sums_are
 )
 def test_tiles_of_unknown_numbers_form_no_clusters(rows: int | str, columns: int | str, clusters: set[Any]) -> None:
     m, n = (Var(size, INT32, index=True) if isinstance(size, str) else size for size in (rows, columns))
-    (kernel,) = fused_kernels(graphs.matmul(m, n, 4096))  # type: ignore[arg-type]
+    (kernel,) = fused_kernels(graphs.matmul(m, n, 4096))
     options = [tiling.pass_configs for tiling in tilings_of(kernel, H200)]
     assert clusters == {each["tl.cluster"] for each in options if "tl.cluster" in each}

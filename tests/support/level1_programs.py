@@ -98,7 +98,7 @@ def layer_norm(rows: int, columns: int, dtype: str = "float32") -> Graph:
     )
 
 
-def matmul(m: int, n: int, k: int, dtype: str = "float16", *, transposed: bool = False) -> Graph:
+def matmul(m: int | Expr, n: int | Expr, k: int, dtype: str = "float16", *, transposed: bool = False) -> Graph:
     """relu(a @ b) + bias; b may be stored by columns."""
     g = Builder()
     a = g.parameter("a", (m, k), dtype)

@@ -256,10 +256,11 @@ class _Emission:
         self._pipeline = pipeline
         self._states, self._late_states = states, late_states
         self._crossing = pipeline.crossing
-        self._first = {each: pipeline.readers(each)[0] for each in pipeline.pipelines}
+        readers = {each: pipeline.readers(each) for each in pipeline.pipelines}
+        self._first = {each: in_order[0] for each, in_order in readers.items()}
         self._last_if_speculating = {
-            speculates: {each: pipeline.readers(each, speculates=speculates)[-1] for each in pipeline.pipelines}
-            for speculates in (False, True)
+            True: {each: in_order[-1] for each, in_order in readers.items()},
+            False: {each: pipeline.readers(each, speculates=False)[-1] for each in pipeline.pipelines},
         }
         self._in_flight: list[InFlight] = []
         self._issues = False  # whether gemms are being issued since the last order barrier
