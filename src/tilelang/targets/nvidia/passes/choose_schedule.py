@@ -43,7 +43,11 @@ from tilelang.targets.nvidia.passes.choose_split_k import choose_cluster_splits
 from tilelang.targets.nvidia.passes.choose_tile_order import choose_tile_order, panel_of
 from tilelang.targets.nvidia.passes.cluster_split_k import split
 from tilelang.targets.nvidia.passes.gemm_loop import NotSplit
-from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities, target_capabilities
+from tilelang.targets.nvidia.passes.warp_specialization.capabilities import (
+    TargetCapabilities,
+    launch_overrides,
+    target_capabilities,
+)
 from tilelang.targets.nvidia.passes.warp_specialization.check_overrides import check_overrides, check_placements
 from tilelang.targets.nvidia.passes.warp_specialization.consumer_count import choose_consumers
 from tilelang.targets.nvidia.passes.warp_specialization.epilogue import first_release
@@ -102,7 +106,7 @@ def choose_schedule(lowerings: Lowerings) -> Pass:
 class _Launches(Rewriter):
     def __init__(self, func: PrimFunc, capabilities: TargetCapabilities) -> None:
         self._func, self._capabilities = func, capabilities
-        self._numbers = {stmt: n for n, stmt in enumerate(s for s in walk(func.body) if isinstance(s, Launch))}
+        self._overrides = launch_overrides(func, capabilities.context)
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if not isinstance(node, Launch):
@@ -112,7 +116,7 @@ class _Launches(Rewriter):
             return _with_placed_loops_noted(node)
         body = WithExactBounds().visit(node.body) or node.body
         padded_node = pad_rows_to_swizzle_span(dataclasses.replace(node, body=body), self._capabilities.layouts)
-        overrides = given = self._capabilities.context.options.launch_schedule(self._numbers[node])
+        overrides = given = self._overrides[node]
         asked = min(node.hints.min_blocks_per_sm or 1, MAX_BLOCKS_PER_SM)
         if overrides.blocks_per_sm is None and (blocks := max(asked, node.plan.blocks_per_sm)) > 1:
             overrides = dataclasses.replace(overrides, blocks_per_sm=blocks)

@@ -44,7 +44,11 @@ from tilelang.schedule.load_groups import flatten_sequences, pipelined_loops
 from tilelang.targets.nvidia.lowerings.gemm_wgmma import WgmmaPlan
 from tilelang.targets.nvidia.machines import Feature
 from tilelang.targets.nvidia.passes.choose_split_k import choose_cluster_splits
-from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities, target_capabilities
+from tilelang.targets.nvidia.passes.warp_specialization.capabilities import (
+    TargetCapabilities,
+    launch_overrides,
+    target_capabilities,
+)
 from tilelang.targets.nvidia.passes.warp_specialization.consumer_count import choose_consumers, consumers_refusal
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
 
@@ -58,11 +62,11 @@ def join_gemms(lowerings: Lowerings) -> Pass:
         if not context.target.has(Feature.TMA | Feature.WGMMA | Feature.MBARRIER):
             return func
         capabilities = target_capabilities(func, lowerings, context)
-        numbers = {stmt: n for n, stmt in enumerate(s for s in walk(func.body) if isinstance(s, Launch))}
+        overrides = launch_overrides(func, context)
 
         def joined(launch: Launch) -> Launch:
-            overrides = context.options.launch_schedule(numbers[launch])
-            return _with_joined_gemms(launch, capabilities, overrides.consumers) if overrides.specialized else launch
+            own = overrides[launch]
+            return _with_joined_gemms(launch, capabilities, own.consumers) if own.specialized else launch
 
         return with_launches(func, joined)
 

@@ -33,7 +33,11 @@ from tilelang.passes.tile.demote_fragments import with_scopes
 from tilelang.schedule.load_groups import flatten_sequences, is_pipelined
 from tilelang.targets.nvidia.isa.wgmma import ROWS
 from tilelang.targets.nvidia.machines import Feature
-from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities, target_capabilities
+from tilelang.targets.nvidia.passes.warp_specialization.capabilities import (
+    TargetCapabilities,
+    launch_overrides,
+    target_capabilities,
+)
 from tilelang.targets.nvidia.passes.warp_specialization.register_budget import live_tile_registers, registers_for_tiles
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
 
@@ -49,11 +53,10 @@ def keep_computed_operands(lowerings: Lowerings) -> Pass:
         if not context.target.has(Feature.TMA | Feature.WGMMA | Feature.MBARRIER):
             return func
         capabilities = target_capabilities(func, lowerings, context)
-        numbers = {stmt: n for n, stmt in enumerate(s for s in walk(func.body) if isinstance(s, Launch))}
+        overrides = launch_overrides(func, context)
 
         def kept(launch: Launch) -> Launch:
-            specialized = context.options.launch_schedule(numbers[launch]).specialized
-            return _with_kept_operands(launch, capabilities) if specialized else launch
+            return _with_kept_operands(launch, capabilities) if overrides[launch].specialized else launch
 
         return with_launches(func, kept)
 

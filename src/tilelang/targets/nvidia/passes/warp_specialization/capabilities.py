@@ -26,6 +26,7 @@ from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import PassContext
 from tilelang.records import record
+from tilelang.saved_schedule import ScheduleOverrides
 from tilelang.schedule.consumer_loops import converted_operand
 from tilelang.schedule.load_groups import LoadGroup, LoadGroups, find_load_groups
 from tilelang.targets.nvidia.lowerings.gemm_wgmma import WgmmaPlan
@@ -171,6 +172,12 @@ def target_capabilities(func: PrimFunc, lowerings: Lowerings, context: PassConte
     launches = [stmt for stmt in walk(func.body) if isinstance(stmt, Launch)]
     layouts = {tile: layout for launch in launches for tile, layout in fixed_layouts(launch).items()}
     return TargetCapabilities(lowerings, context, parameters, workspaces, layouts)
+
+
+def launch_overrides(func: PrimFunc, context: PassContext) -> dict[Launch, ScheduleOverrides]:
+    """What the user sets of the schedule of each launch."""
+    launches = (stmt for stmt in walk(func.body) if isinstance(stmt, Launch))
+    return {launch: context.options.launch_schedule(number) for number, launch in enumerate(launches)}
 
 
 def divides_columns(gemm: Gemm) -> bool:
