@@ -22,6 +22,8 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["TILELANG_CACHE_DIR"] = tempfile.mkdtemp(prefix="tilelang-tests-")
     atexit.register(shutil.rmtree, os.environ["TILELANG_CACHE_DIR"], ignore_errors=True)
 os.environ["TILELANG_CHECK"] = "1"  # verify every program after every pass
+# threads of OpenMP that wait for the next kernel sleep: by default they compute for another ten milliseconds per call
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 for _name in ("TILELANG_DEFAULT_TARGET", "TILELANG_EXECUTION_BACKEND", "TILELANG_DISABLE_CACHE"):
     os.environ.pop(_name, None)
 HAS_GPU = bool(import_module("tilelang.targets.nvidia.present_device").present_arch())
