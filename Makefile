@@ -11,6 +11,10 @@ DEVICE_PYTHON ?= $(PYTHON)
 PURE := analysis arith backend carver codegen contrib ir isa jit language layout lowering messages ops passes profile runtime \
 	targets/gpu targets/nvidia tools transforms
 
+# an empty value lets Python keep what it compiles, though the environment may forbid it: two workers and dozens of
+# programs that tests start would each compile all that they import
+export PYTHONDONTWRITEBYTECODE :=
+
 # how long `make fuzz` runs
 SECONDS ?= 60
 
