@@ -89,12 +89,12 @@ def _store_async(dtype: DType) -> Callable[[Warp, Pointer, Any, Any, Pointer], N
 
     def simulate(warp: Warp, dst: Pointer, rank: Any, value: Any, barrier: Pointer) -> None:
         contents = np.ascontiguousarray(_columns(warp, dtype, value)).view(np.uint8).reshape(warp.size, size)
-        for there, lanes in _peers(warp, rank, until_barrier=False):
+        for there, _ in _peers(warp, rank, until_barrier=False):
             starts = there.shared_address(dst)
-            for lane in np.flatnonzero(lanes).tolist():
-                counted = named(there, barrier, lane, "st.async")
-                target = Pieces(dst.buffer, starts[lane : lane + 1], size)
-                counted.add_transfer(size, there.transfer(lane, contents[lane : lane + 1], target, agent=counted))
+            for counted, lanes in named(there, barrier, "st.async"):
+                for lane in np.flatnonzero(lanes).tolist():
+                    target = Pieces(dst.buffer, starts[lane : lane + 1], size)
+                    counted.add_transfer(size, there.transfer(lane, contents[lane : lane + 1], target, agent=counted))
 
     return simulate
 

@@ -52,19 +52,19 @@ def signaled(warp: Warp, pointer: Pointer, lane: int, what: str) -> MBarrier:
     Raises:
         SimulationError: There is none, or no fence made its initialization visible to the async proxy.
     """
-    barrier = named(warp, pointer, lane, what)
+    barrier = _found(warp, pointer, (pointer.buffer.storage, int(pointer.offset[lane])), warp.lane == lane, what)
     warp.need_fence(pointer, warp.lane == lane, "barriers")
     return barrier
 
 
-def named(warp: Warp, pointer: Pointer, lane: int, what: str) -> MBarrier:
-    """The barrier that a lane names.
+def named(warp: Warp, pointer: Pointer, what: str) -> Iterator[tuple[MBarrier, np.ndarray]]:
+    """The barriers that active lanes name, each with these lanes.
 
     Raises:
-        SimulationError: There is none.
+        SimulationError: One of them is none.
     """
-    key = pointer.buffer.storage, int(pointer.offset[lane])
-    return _found(warp, pointer, key, warp.lane == lane, what)
+    for key, _, lanes in _groups(warp, pointer):
+        yield _found(warp, pointer, key, lanes, what), lanes
 
 
 def _found(
