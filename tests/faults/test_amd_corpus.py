@@ -19,7 +19,7 @@ from tilelang.ir.verify import verify
 from tilelang.sim.run import simulate
 
 WHOLE = os.environ.get("TILELANG_SLOW_TESTS") == "1"
-SAMPLED = 16  # of each kind, one fault in so many runs otherwise
+SAMPLED = 32  # of each kind, one fault in so many runs otherwise
 
 
 @cache

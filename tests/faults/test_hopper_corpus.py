@@ -18,7 +18,7 @@ from tilelang.ir.verify import verify
 from tilelang.sim.run import simulate
 
 WHOLE = os.environ.get("TILELANG_SLOW_TESTS") == "1"
-SAMPLED = 30  # of each kind, one fault in so many runs otherwise
+SAMPLED = 60  # of each kind, one fault in so many runs otherwise
 
 
 @cache

@@ -16,7 +16,7 @@ from test_hopper_corpus import WHOLE, run
 from tilelang.errors import TileLangError
 from tilelang.ir.verify import verify
 
-SAMPLED = 12  # of each kind, one fault in so many runs otherwise
+SAMPLED = 24  # of each kind, one fault in so many runs otherwise
 NAMES = (
     "gemm",
     "gemm, asynchronous mma",
