@@ -167,7 +167,7 @@ def depends(exposed, written):
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=4 * settings().max_examples)
 @given(bodies(), st.integers(0, 10**6))
 def test_what_is_reported_happens(body, seed):
     try:

@@ -205,7 +205,7 @@ def run_as_lanes(body, env, seed, legality):
     return machine.memory
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=4 * settings().max_examples)
 @given(bodies(), st.integers(0, 10**6))
 def test_independent_loops_give_the_same_result_in_any_interleaving(body, seed):
     legality = lane_legality(i, body, Domain().with_loop(i, 0, TRIPS).with_range(k, 1, 1))

@@ -36,7 +36,7 @@ def elements(access, iteration):
     return {tuple(int(evaluate(index, point)) for index in access.start) for point in points}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(bodies())
 def test_what_is_proven_apart_is_apart(body):
     compare, found = compared(body)

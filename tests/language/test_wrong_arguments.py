@@ -45,7 +45,7 @@ def calls(draw: st.DrawFn) -> tuple[str, list[str], dict[str, str]]:
     return name, args, {key: draw(value) for key in optional if not draw(st.integers(0, 3))}
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=8 * settings().max_examples)
 @given(calls())
 @pytest.mark.filterwarnings("ignore:T.symbolic is deprecated", "ignore:T.Buffer is deprecated")
 def test_only_errors_of_ours_in_words_of_the_language_come_out(call: tuple[str, list[str], dict[str, str]]) -> None:

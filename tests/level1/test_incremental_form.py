@@ -147,7 +147,7 @@ def bodies() -> st.SearchStrategy[Expr]:
     return st.recursive(leaves, grow, max_leaves=6)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=4 * settings().max_examples)
 @given(bodies(), st.integers(0, 1000), st.sampled_from([7, 16, 64]))
 def test_random_bodies_that_are_accepted_give_the_plain_sum(body: Expr, seed: int, tile: int) -> None:
     form = form_of(body)

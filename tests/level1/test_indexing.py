@@ -19,7 +19,7 @@ from tilelang.level1.values import TracedArray
 
 
 @given(hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 def test_views(shape: tuple[int, ...], data: st.DataObject) -> None:
     x = numbers(*shape)
     key = data.draw(hnp.basic_indices(shape, allow_newaxis=True, max_dims=6))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tilelang.dtypes import INT32
@@ -288,7 +288,6 @@ class Tape:
         self._recording = False
 
 
-@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_threads_that_share_nothing_do_what_blocks_of_the_reference_do(programs, data):
     """The same program: once per block on the reference, once per thread on the simulator."""

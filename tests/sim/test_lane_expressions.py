@@ -91,7 +91,7 @@ def assert_lanes_agree(expr, numbers, index, uniform):
         np.testing.assert_equal(got[lane], expected)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(data=st.data(), seed=st.integers(0, 99))
 def test_index_arithmetic_is_that_of_the_scalar_evaluator(data, seed):
     variables = [Var(name, dtype, index=True) for name, dtype in (("i", INT32), ("j", INT64), ("k", INT32))]
@@ -102,7 +102,7 @@ def test_index_arithmetic_is_that_of_the_scalar_evaluator(data, seed):
     assert_lanes_agree(expr, numbers, expr.dtype.is_int, uniform)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(data=st.data(), seed=st.integers(0, 99))
 def test_data_is_that_of_the_scalar_evaluator(data, seed):
     ranges = data_variables()

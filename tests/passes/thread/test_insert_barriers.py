@@ -102,7 +102,6 @@ def loops(draw):
     return [*before, serial(k, trips, *body), *after], trips
 
 
-@settings(max_examples=60)
 @given(loops(), st.integers(0, 4))
 def test_programs_with_loops_have_no_race(program, count):
     body, trips = program

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from simt import run_in_step
 
@@ -61,7 +61,6 @@ def totals(values, op, along, dtype):
     return expected
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_reductions_over_any_thread_digits(data):
     threads = data.draw(st.sampled_from([1, 6, 32, 48, 64, 96, 120, 256]))

@@ -50,7 +50,7 @@ def boxes(draw):
     return values, box, at, swizzle, begin, dtype
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(boxes())
 def test_boxes_lie_in_shared_memory_as_the_formula_says(case):
     array, box, at, swizzle, begin, dtype = case

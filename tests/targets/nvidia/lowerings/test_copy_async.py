@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from answers import accepted, constraints, reason
 from gpu import assert_simulates, lower_func, outcomes
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from thread_kernels import buffer, index
 
@@ -136,7 +136,6 @@ def touched(stmt, env, out):
     return out
 
 
-@settings(max_examples=40)
 @given(
     st.lists(st.integers(1, 6), min_size=1, max_size=3),
     st.sampled_from([1, 2, 4, 5, 8]),

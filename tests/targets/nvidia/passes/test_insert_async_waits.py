@@ -230,7 +230,7 @@ A = Buffer("A", (const(10, INT32), const(4, INT32)), INT32, Scope.GLOBAL)
 C = Buffer("C", (const(4, INT32),), INT32, Scope.GLOBAL)
 
 
-@settings(max_examples=200)
+@settings(max_examples=4 * settings().max_examples)
 @given(programs())
 def test_programs_of_copies_and_uses_see_what_was_copied(body):
     fill = [Copy(_row(A, as_expr(n)), _row(b, as_expr(n)), plan=ChunkPlan(1)) for b in SHARED for n in range(3)]
