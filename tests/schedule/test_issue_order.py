@@ -146,6 +146,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow(every=3)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_simulator_finds_faults(fault, monkeypatch):
     method, replacement = FAULTS[fault]

@@ -101,6 +101,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow(every=3)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_verifier_or_the_simulator_finds_faults(fault, monkeypatch):
     method, change = FAULTS[fault]

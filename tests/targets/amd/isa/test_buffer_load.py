@@ -29,6 +29,7 @@ def code_of(kind: str, arch: str, text: str = LOAD):
     return build(source(text.replace("KIND", kind), "load", threads=64), arch, "clang")
 
 
+@pytest.mark.slow(every=5)  # a type for each machine
 @needs_clang
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx1100", "gfx1201"])
 @pytest.mark.parametrize("kind", TYPES)
@@ -36,6 +37,7 @@ def test_one_instruction_adds_all_three(kind: str, arch: str) -> None:
     assert re.search(rf"buffer_load_(d16_)?{TYPES[kind]}", code_of(kind, arch).assembly())
 
 
+@pytest.mark.slow(every=5)  # a type for each machine
 @needs_clang
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx1100", "gfx1201"])
 @pytest.mark.parametrize("kind", TYPES)
@@ -69,6 +71,7 @@ extern "C" __global__ THREADS(64) void load(const int* __restrict__ a, const int
 )
 
 
+@pytest.mark.slow(every=3)
 @needs_clang
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx1100", "gfx1201"])
 @pytest.mark.parametrize("kept", [False, True])
