@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import random
-from types import SimpleNamespace
+from operator import eq, truediv
 
 import pytest
 from loop_optimum import interval, optimum
@@ -19,6 +19,7 @@ from tilelang.schedule.modulo import (
     longest_recurrence,
     modulo_schedule,
 )
+from tilelang.schedule.order_search import OrderSearch
 
 ISSUE, LATENCY = 20, 60
 
@@ -33,10 +34,10 @@ def conflicts(*users: tuple[int, bool]) -> list[Edge]:
     return [edge for n, m in pairs for edge in (Edge(n, m, 0), Edge(m, n, 1))]
 
 
-def random_graph(seed: int) -> LoopGraph:
-    """2 to 8 statements that use as many storages, about as in programs."""
+def random_graph(seed: int, least: int = 2, most: int = 8) -> LoopGraph:
+    """So many statements that use as many storages, about as in programs."""
     pick = random.Random(seed)
-    count = pick.randint(2, 8)
+    count = pick.randint(least, most)
     cycles = [pick.choice([50, 100, 200, 400, 800]) for _ in range(count)]
     work = tuple(gemm(each) if pick.random() < 0.4 else Work(each) for each in cycles)
     edges: dict[Edge, None] = {}
@@ -57,6 +58,52 @@ def test_random_graphs_are_scheduled_as_well_as_by_the_optimum(first: int) -> No
         assert sorted(made.order) == list(range(len(graph.work))), seed
         # two choices, of stages and of an order, are each as good as any within the tolerance
         assert made.cycles <= optimum(graph) / (1 - MIN_GAIN), seed
+
+
+MANY = range(5000, 5200)
+"""Seeds of graphs of 9 to 25 statements."""
+OPTIMA = (
+    4250, 6320, 3600, 4100, 2550, 2500, 3240, 4160, 1560, 3380, 3830, 3670, 2880, 5590, 3860, 3160, 5140, 2260,
+    2470, 3700, 5730, 3890, 2510, 6820, 4190, 3680, 3480, 3220, 3390, 3320, 4400, 4010, 4660, 5210, 4990, 2960,
+    2180, 4300, 3200, 2610, 2690, 5700, 2120, 4060, 3190, 1910, 1840, 3910, 6810, 2430, 2050, 2850, 3640, 2610,
+    2550, 3460, 5090, 4770, 3390, 3900, 3820, 4520, 4100, 1980, 3660, 3030, 2400, 3880, 3530, 1580, 3670, 3180,
+    4530, 2470, 5800, 3110, 3150, 2900, 4220, 1850, 3950, 2220, 5000, 6820, 1350, 5160, 4440, 3980, 3460, 3280,
+    5630, 3360, 3800, 3490, 3780, 2720, 6570, 3400, 1850, 4570, 5970, 4990, 2860, 4260, 5160, 5640, 3710, 5900,
+    3640, 4100, 3300, 2810, 1920, 7880, 3880, 2280, 3650, 3890, 4010, 3710, 4690, 2980, 3600, 1780, 2760, 2710,
+    3390, 6120, 2980, 6260, 2110, 3820, 4890, 3190, 2340, 3050, 4490, 3680, 1160, 2110, 6640, 4990, 3850, 4140,
+    3430, 3500, 1740, 5460, 3590, 4270, 3310, 1960, 2200, 5500, 5160, 4060, 4650, 3820, 5120, 3960, 5410, 3910,
+    3420, 2400, 4750, 3960, 2920, 4970, 5330, 3160, 4540, 2660, 3780, 2080, 5640, 1850, 1960, 3800, 4820, 4760,
+    4180, 3960, 1300, 2440, 2140, 4320, 3610, 2550, 3920, 3520, 3270, 4870, 2960, 3180, 2110, 1580, 4100, 5940,
+    3520, 1900,
+)  # fmt: skip
+"""The fewest cycles of each."""
+
+
+def large_graph(seed: int) -> LoopGraph:
+    return random_graph(seed, 9, 25)
+
+
+@pytest.mark.slow(every=40)
+@pytest.mark.parametrize("seed", MANY)
+def test_the_optima_of_large_graphs_are_those_of_the_solver(seed: int) -> None:
+    assert OPTIMA[seed - MANY[0]] == optimum(large_graph(seed))
+
+
+def test_large_graphs_are_scheduled_as_well_as_by_the_optimum() -> None:
+    for seed, fewest in zip(MANY, OPTIMA, strict=True):
+        graph = large_graph(seed)
+        made = modulo_schedule(graph)
+        assert is_legal(graph, made.stage, made.order), seed
+        assert made.cycles == cycles_of(graph, made.stage, made.order), seed
+        assert made.cycles <= fewest / (1 - MIN_GAIN), seed
+
+
+def test_most_large_graphs_have_the_optimum_where_a_schedule_need_not_gain_much(monkeypatch) -> None:
+    monkeypatch.setattr(modulo, "MIN_GAIN", 0)
+    monkeypatch.setattr(modulo, "MIN_REORDER_GAIN", 0)
+    found = [modulo_schedule.__wrapped__(large_graph(seed)).cycles for seed in MANY]
+    assert max(map(truediv, found, OPTIMA)) <= 1.125
+    assert sum(map(eq, found, OPTIMA)) >= 0.9 * len(MANY)
 
 
 def attention(matrix: int = 1024, softmax: int = 1500) -> LoopGraph:
@@ -94,10 +141,10 @@ def test_work_that_nothing_orders_runs_beside_a_gemm_without_another_stage() -> 
 
 def test_no_stages_are_tried_where_none_can_save_enough(monkeypatch) -> None:
     def searched(*_: object) -> object:
-        raise AssertionError("an order is searched for")
+        raise AssertionError("stages are searched for")
 
-    monkeypatch.setattr(modulo, "_OrderSearch", searched)
-    monkeypatch.setattr(modulo, "_NearestOrderSearch", lambda *_: SimpleNamespace(search=lambda _: None, found=None))
+    monkeypatch.setattr(modulo, "_in_one_stage", lambda graph, order: ModuloSchedule((0,) * 3, order, 0))
+    monkeypatch.setattr(OrderSearch, "search", searched)
     graph = LoopGraph((gemm(100), Work(2000), Work(20)), (Edge(0, 1, 0),))
     assert (0, 0, 0) == modulo_schedule(graph).stage
 

@@ -1,14 +1,13 @@
 """Modulo schedules: in which stage, and in which order, the statements of a loop run.
 
 Takes a `LoopGraph`, gives the `ModuloSchedule` with the fewest cycles per iteration. A statement of stage s runs in
-iteration i - s of the original loop when the pipelined loop is in iteration i. Warps issue statements in order; the
-matrix unit executes asynchronous ones one after another while the warps go on until they need a result. Invariant: all
-dependences hold, nothing is in flight from one iteration of the pipelined loop to the next unless the graph allows it,
-and the result depends on nothing but the graph.
+iteration i - s of the original loop when the pipelined loop is in iteration i. Invariant: all dependences hold, nothing
+is in flight from one iteration of the pipelined loop to the next unless the graph allows it, and the result depends on
+nothing but the graph.
 
-The search is branch and bound over the stages of asynchronous statements, which take all that depends on them along,
-and over orders. Source of the formulation: "Optimal Software Pipelining and Warp Specialization for Tensor Core GPUs"
-(Twill, OSDI 2026).
+The search tries the stages of asynchronous statements, which take all that depends on them along, and for each those
+orders that `order_search` finds. Source of the formulation: "Optimal Software Pipelining and Warp Specialization for
+Tensor Core GPUs" (Twill, OSDI 2026).
 """
 
 from __future__ import annotations
@@ -20,8 +19,9 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from tilelang.records import record
-from tilelang.schedule.live_registers import live_registers
+from tilelang.schedule.iteration_timeline import IterationTimeline, Span
 from tilelang.schedule.loop_graph import Edge, LoopGraph
+from tilelang.schedule.order_search import OrderSearch
 
 MIN_GAIN = 1 / 8
 """A schedule replaces another one if it saves at least such a part of its cycles.
@@ -31,8 +31,10 @@ accumulator was rescaled beside the first gemm of the next iteration, which save
 """
 MIN_REORDER_GAIN = 1 / 64
 """The same for another order of a single stage, which costs nothing but the registers that the graph limits."""
-_MAX_STEPS = 1000  # of the search; the first order that it finds is that of a list scheduler
 _REORDER_STEPS = 400  # of the search for an order of a single stage
+_MAX_ASSIGNMENTS = 100  # of stages, which are tried
+_ROUNDS = ((800, 40), (2000, 200), (2000, 2000))
+"""Of the search for stages: the steps after which a round ends, and those that it has for one assignment of stages."""
 
 
 @record(slots=True)
@@ -70,15 +72,34 @@ def modulo_schedule(graph: LoopGraph) -> ModuloSchedule:
     """
     if graph.in_flight:
         return min((_in_flight(graph, number) for number in graph.in_flight), key=lambda schedule: schedule.cycles)
-    unhindered = _unhindered(graph)
-    best = _best(unhindered, _stages(graph))
-    if best.stages > 1:
-        return best
-    if unhindered is not graph:
-        best = _best(graph, [best.stage])
-    nearest = _NearestOrderSearch(graph, best.stage, best.cycles)
-    nearest.search(_REORDER_STEPS)
-    return best if nearest.found is None else ModuloSchedule(best.stage, nearest.found, nearest.best_cycles)
+    best = _best(_unhindered(graph))
+    return _in_one_stage(graph, best.order) if best.stages == 1 else best
+
+
+def _program(graph: LoopGraph) -> ModuloSchedule:
+    """The schedule of the program."""
+    count = len(graph.work)
+    return ModuloSchedule((0,) * count, tuple(range(count)), cycles_of(graph, (0,) * count, range(count)))
+
+
+def _in_one_stage(graph: LoopGraph, order: Sequence[int]) -> ModuloSchedule:
+    """The schedule of a single stage near to the program's order, where values live about as long as in it.
+
+    Args:
+        graph: The graph.
+        order: One that is good where nothing hinders warps; the search is for those that hardly take longer.
+    """
+    program = _program(graph)
+    given = dataclasses.replace(program, order=tuple(order), cycles=cycles_of(graph, program.stage, order))
+    limit = program.cycles * (1 - MIN_REORDER_GAIN)
+    search = OrderSearch(graph, program.stage, in_program_order=True)
+    search.search(min(limit, given.cycles / (1 - MIN_REORDER_GAIN)), _REORDER_STEPS, MIN_REORDER_GAIN)
+    return _found(search, given if given.cycles < limit else program)
+
+
+def _found(search: OrderSearch, otherwise: ModuloSchedule) -> ModuloSchedule:
+    """What a search found, or another schedule."""
+    return otherwise if search.found is None else ModuloSchedule(search.stage, search.found, search.cycles)
 
 
 def _in_flight(graph: LoopGraph, number: int) -> ModuloSchedule:
@@ -103,18 +124,27 @@ def _unhindered(graph: LoopGraph) -> LoopGraph:
     return dataclasses.replace(graph, work=tuple(dataclasses.replace(work, hinders=False) for work in graph.work))
 
 
-def _best(graph: LoopGraph, stages: Iterable[tuple[int, ...]]) -> ModuloSchedule:
-    """The best schedule with one of these assignments of stages, or that of the program."""
-    count = len(graph.work)
-    best = ModuloSchedule((0,) * count, tuple(range(count)), cycles_of(graph, (0,) * count, range(count)))
-    steps = _MAX_STEPS
-    for stage in stages:
-        if not steps or graph.lower_bound >= best.cycles * (1 - MIN_GAIN):
-            break
-        order = _OrderSearch(graph, stage, best.cycles)
-        steps = order.search(steps)
-        if order.found is not None:
-            best = ModuloSchedule(stage, order.found, order.best_cycles)
+def _best(graph: LoopGraph) -> ModuloSchedule:
+    """The schedule of the program, or one that saves enough.
+
+    All stages get a few steps, and then, by their bounds, those more of which some orders are left.
+    """
+    best, taken, lower_bound = _program(graph), 0, graph.lower_bound
+    stages = itertools.islice(_stages(graph), _MAX_ASSIGNMENTS)
+    searches: Iterable[OrderSearch] = (OrderSearch(graph, stage) for stage in stages)
+    for until, most in _ROUNDS:
+        left = []
+        for search in searches:
+            limit = best.cycles * (1 - MIN_GAIN)
+            if lower_bound >= limit:
+                return best
+            if search.lower_bound < limit:
+                steps = min(most, until - taken)
+                used = search.search(limit, steps, MIN_GAIN)
+                taken += used
+                left += [search] if used == steps else []
+                best = _found(search, best)
+        searches = sorted(left, key=lambda search: search.lower_bound)
     return best
 
 
@@ -185,37 +215,6 @@ def _dependents(graph: LoopGraph, number: int) -> frozenset[int]:
     return frozenset(found)
 
 
-@record(slots=True)
-class _Predecessors:
-    """The statements that must run before a statement in the same iteration of the pipelined loop.
-
-    Attributes:
-        all: The statements.
-        awaited: Those that must be done when it begins; of the others the unit does the asynchronous ones before it.
-    """
-
-    all: frozenset[int]
-    awaited: tuple[int, ...]
-
-
-def _predecessors(graph: LoopGraph, stage: Sequence[int]) -> list[_Predecessors]:
-    """For each statement, those that must run before it in the same iteration of the pipelined loop."""
-    found: list[dict[int, bool]] = [{} for _ in graph.work]
-    for edge in graph.edges:
-        if stage[edge.source] == stage[edge.target] + edge.distance:
-            before = found[edge.target]
-            before[edge.source] = edge.waits or before.get(edge.source, False)
-    return [_Predecessors(frozenset(each), tuple(n for n, waits in each.items() if waits)) for each in found]
-
-
-@record(slots=True)
-class Span:
-    """When a statement occupies its unit, in cycles from the beginning of an iteration of the pipelined loop."""
-
-    start: int
-    end: int
-
-
 def spans(graph: LoopGraph, stage: Sequence[int], order: Sequence[int]) -> list[Span]:
     """When each statement occupies its unit, by the cost model."""
     timeline = _timeline_of(graph, stage, order)
@@ -227,177 +226,8 @@ def cycles_of(graph: LoopGraph, stage: Sequence[int], order: Sequence[int]) -> i
     return _timeline_of(graph, stage, order).end
 
 
-def _timeline_of(graph: LoopGraph, stage: Sequence[int], order: Sequence[int]) -> _Timeline:
-    timeline = _Timeline(_unhindered(graph) if any(stage) else graph, _predecessors(graph, stage))
+def _timeline_of(graph: LoopGraph, stage: Sequence[int], order: Sequence[int]) -> IterationTimeline:
+    timeline = IterationTimeline(_unhindered(graph) if any(stage) else graph, stage)
     for number in order:
         timeline.append(number)
     return timeline
-
-
-class _Timeline:
-    """An iteration of the pipelined loop, statement by statement.
-
-    Attributes:
-        order: The statements so far.
-        warps: When the warps have done them.
-        unit: When the matrix unit has done them.
-        in_flight: The asynchronous statements for which no statement has waited yet.
-    """
-
-    def __init__(self, graph: LoopGraph, predecessors: Sequence[_Predecessors]) -> None:
-        self._work, self._predecessors = graph.work, predecessors
-        self._begun: dict[int, int] = {}  # when each statement occupies its unit
-        self._done: dict[int, int] = {}  # when it is done
-        self._states: list[tuple[int, int, frozenset[int]]] = []  # before each statement
-        self.order: list[int] = []
-        self.warps = self.unit = 0
-        self.in_flight: frozenset[int] = frozenset()
-
-    @property
-    def end(self) -> int:
-        """When all is done."""
-        return max(self.warps, *self._done.values()) if self._done else 0
-
-    def span(self, number: int) -> Span:
-        """When a statement that has been appended occupies its unit."""
-        return Span(self._begun[number], self._done[number] - self._work[number].latency)
-
-    def is_ready(self, number: int) -> bool:
-        """Whether a statement may be next."""
-        return number not in self._done and self._predecessors[number].all <= self._done.keys()
-
-    def start(self, number: int) -> int:
-        """When a statement can begin that is ready."""
-        return max((self.warps, *map(self._done.__getitem__, self._predecessors[number].awaited)))
-
-    def waits(self, number: int) -> bool:
-        """Whether a statement would be the first that waits for some asynchronous one."""
-        return not self.in_flight.isdisjoint(self._predecessors[number].awaited)
-
-    def append(self, number: int) -> None:
-        """Adds a statement that is ready."""
-        start, work = self.start(number), self._work[number]
-        self._states.append((self.warps, self.unit, self.in_flight))
-        self.order.append(number)
-        self.in_flight = self.in_flight.difference(self._predecessors[number].awaited)
-        if work.asynchronous:
-            self._begun[number] = max(self.unit, start)
-            self.unit = self._begun[number] + work.cycles
-            self._done[number] = self.unit + work.latency
-            self.warps, self.in_flight = start + work.issue, self.in_flight | {number}
-        else:
-            self._begun[number] = start
-            self.warps = self._done[number] = self._end_of(start, work.cycles)
-
-    def _end_of(self, start: int, cycles: int) -> int:
-        """When warps have done a statement that they begin: it takes twice as long beside what hinders them."""
-        for number in self.order:  # the unit does these one after another
-            if self._work[number].hinders and self._begun[number] < start + cycles:
-                span = self.span(number)
-                after = cycles - max(0, span.start - start)
-                cycles += min(after, max(0, span.end - max(start, span.start) + 1) // 2)
-        return start + cycles
-
-    def pop(self) -> None:
-        """Removes the last statement."""
-        number = self.order.pop()
-        del self._done[number], self._begun[number]
-        self.warps, self.unit, self.in_flight = self._states.pop()
-
-
-class _OrderSearch:
-    """The search for an order, given the stages.
-
-    Attributes:
-        found: The best order so far.
-        best_cycles: Its cycles; those to improve on if there is none.
-        min_gain: The part of these that another order must save.
-    """
-
-    min_gain = MIN_GAIN
-
-    def __init__(self, graph: LoopGraph, stage: Sequence[int], best_cycles: int) -> None:
-        predecessors = _predecessors(graph, stage)
-        self._graph, self._stage, self._timeline = graph, stage, _Timeline(graph, predecessors)
-        self._critical_path = _critical_paths(graph, predecessors)
-        self._remaining_warp_cycles = graph.warp_cycles
-        self._remaining_unit_cycles = graph.unit_cycles
-        self.found: tuple[int, ...] | None = None
-        self.best_cycles = best_cycles
-
-    def search(self, steps: int) -> int:
-        """Searches, and gives the steps that are left."""
-        return self._search(steps, range(len(self._critical_path)))
-
-    def _search(self, steps: int, left: Sequence[int]) -> int:
-        """The search for the order of the statements that are left."""
-        if not left:
-            if self._is_better(self._timeline.end) and self._has_registers():
-                self.best_cycles, self.found = self._timeline.end, tuple(self._timeline.order)
-            return steps
-        if not steps or not self._is_better(self._bound(left)):
-            return steps
-        steps -= 1
-        ready = [number for number in left if self._timeline.is_ready(number)]
-        for number in sorted(ready, key=self._urgency):
-            work = self._graph.work[number]
-            self._timeline.append(number)
-            self._remaining_warp_cycles -= work.warp_cycles
-            self._remaining_unit_cycles -= work.unit_cycles
-            steps = self._search(steps, [other for other in left if other != number])
-            self._remaining_warp_cycles += work.warp_cycles
-            self._remaining_unit_cycles += work.unit_cycles
-            self._timeline.pop()
-        return steps
-
-    def _has_registers(self) -> bool:
-        """Whether the values that are live at once fit into the registers."""
-        graph, limit = self._graph, self._graph.registers
-        more = 0 if any(self._stage) else graph.one_stage_registers
-        return limit is None or live_registers(graph, self._stage, self._timeline.order) <= limit + more
-
-    def _is_better(self, cycles: int) -> bool:
-        """Whether a schedule of `cycles` cycles improves enough on the best one."""
-        return cycles < self.best_cycles * (1 - self.min_gain)
-
-    def _bound(self, left: Sequence[int]) -> int:
-        """The fewest cycles of any order that begins like this one."""
-        longest = max(map(self._critical_path.__getitem__, left))
-        by_warps = self._timeline.warps + max(self._remaining_warp_cycles, longest)
-        return max(by_warps, self._timeline.unit + self._remaining_unit_cycles)
-
-    def _urgency(self, number: int) -> tuple[int, bool, bool, int, int]:
-        """The key by which statements are tried: earliest start, asynchronous, without a wait, longest critical path.
-
-        A statement that waits comes late even where the wait costs nothing by the estimate: other warps delay the
-        asynchronous work that it waits for.
-        """
-        timeline, synchronous = self._timeline, not self._graph.work[number].asynchronous
-        return timeline.start(number), synchronous, timeline.waits(number), -self._critical_path[number], number
-
-
-class _NearestOrderSearch(_OrderSearch):
-    """The search for an order of a single stage, near to the program's first: values live about as long as in it."""
-
-    min_gain = MIN_REORDER_GAIN
-
-    def _urgency(self, number: int) -> tuple[int, bool, bool, int, int]:
-        return 0, False, False, 0, number
-
-
-def _critical_paths(graph: LoopGraph, predecessors: Sequence[_Predecessors]) -> list[int]:
-    """The longest path from the beginning of each statement to the end of the iteration, in cycles."""
-    successors: list[list[int]] = [[] for _ in predecessors]
-    for number, each in enumerate(predecessors):
-        for earlier in each.awaited:
-            successors[earlier].append(number)
-    found: dict[int, int] = {}
-    return [_longest_path(number, graph, successors, found) for number in range(len(predecessors))]
-
-
-def _longest_path(number: int, graph: LoopGraph, successors: list[list[int]], found: dict[int, int]) -> int:
-    if number not in found:
-        work = graph.work[number]
-        after = [_longest_path(later, graph, successors, found) for later in successors[number]]
-        found[number] = work.cycles + work.latency + max(after, default=0)
-    return found[number]
