@@ -127,3 +127,24 @@ def test_what_cannot_be_predicted() -> None:
     host = tilelang.compile(added(1024), target="cpu")
     with pytest.raises(OptionError, match="predict: the model has no figures of native"):
         host.predict()
+
+
+@pytest.mark.parametrize("row_first", [False, True])
+def test_blocks_of_uneven_work_count_by_their_average_whatever_their_numbers(row_first: bool) -> None:
+    rows, batches = 32, 512
+
+    def seconds(*, even: bool) -> float:
+        @T.prim_func
+        def main(A: T.Tensor((batches, rows * 128), "float32")) -> None:
+            with T.Kernel(*((rows, batches) if row_first else (batches, rows)), threads=128) as (x, y):
+                row, batch = (x, y) if row_first else (y, x)
+                total = T.alloc_fragment((128,), "float32")
+                T.clear(total)
+                for _ in T.serial(100 * rows if even else 100 * (row + 1)):
+                    for i in T.Parallel(128):
+                        total[i] = T.exp(total[i])
+                T.copy(total, A[batch, row * 128])
+
+        return of(main).seconds
+
+    assert seconds(even=False) == pytest.approx((rows + 1) / (2 * rows) * seconds(even=True), rel=0.1)

@@ -6,6 +6,8 @@ import dataclasses
 import math
 from collections.abc import Mapping
 
+import numpy as np
+
 from tilelang.errors import OptionError, ProgramValueError
 from tilelang.ir.expr import Expr, int_const
 from tilelang.ir.func import PrimFunc
@@ -14,9 +16,11 @@ from tilelang.ir.visit import walk
 from tilelang.performance.block import estimate_block
 from tilelang.performance.prediction import Prediction, predicted
 from tilelang.performance.registers import expected_registers
-from tilelang.performance.structure import depends_on
+from tilelang.performance.structure import by_work, depends_on
 from tilelang.performance.work import BlockWork, LaunchWork
 from tilelang.targets.machine import Machine, Rates
+
+_SIMPSON = (1 / 6, 4 / 6, 1 / 6)  # the weights of Simpson's rule, exact where work grows evenly from block to block
 
 
 def predict(
@@ -58,19 +62,22 @@ def _work(launch: Launch, machine: Machine, rates: Rates, registers: int, *, fas
     grid = tuple(_constant(extent) for extent in launch.grid)
     count = math.prod(grid)
     alike = not depends_on(launch.body, launch.block_vars, For, If)
-    places = sorted({count // 2} if alike else {0, count // 2, count - 1}) if count else []
     block = BlockWork()
-    for place in places:
-        index = []
-        rest = place
-        for extent in grid:
-            rest, own = divmod(rest, extent)
-            index.append(own)
-        one = estimate_block(launch, machine, rates, tuple(index), registers, fast_math=fast_math)
-        block.add(one, 1 / len(places))
+    for place, share in _typical_blocks(launch, grid, count, alike=alike):
+        index = tuple(int(own) for own in np.unravel_index(place, grid, order="F"))
+        block.add(estimate_block(launch, machine, rates, index, registers, fast_math=fast_math), share)
     return LaunchWork(
         block, count, launch.num_threads, launch.plan.shared_bytes, registers, math.prod(launch.hints.cluster)
     )
+
+
+def _typical_blocks(launch: Launch, grid: tuple[int, ...], count: int, *, alike: bool) -> list[tuple[int, float]]:
+    """A few blocks and the shares of all for which they stand: those with the least, the middle and the most work."""
+    if alike or not count:
+        return [(count // 2, 1.0)][:count]
+    indices = np.unravel_index(np.arange(count), grid, order="F")
+    order = by_work(launch.body, count, dict(zip(launch.block_vars, indices, strict=True)))
+    return [(int(order[place]), share) for place, share in zip((0, count // 2, count - 1), _SIMPSON, strict=True)]
 
 
 def _constant(extent: Expr) -> int:

@@ -49,10 +49,7 @@ def dynamic_tile(loop: For) -> Var | None:
 
 
 def typical_tiles(body: Stmt, number: Var, count: int, known: Mapping[Var, Value], samples: int) -> list[int]:
-    """A few of the tiles that blocks take from a counter, which stand for all of them.
-
-    They lie at equal distances in the order of their work, which is how many iterations the loops of the body have: by
-    number, tiles of the same work may repeat at such distances. One of the middle comes first.
+    """A few of the tiles that blocks take from a counter, which stand for all of them. One of the middle comes first.
 
     Args:
         body: What is done for a tile.
@@ -61,18 +58,32 @@ def typical_tiles(body: Stmt, number: Var, count: int, known: Mapping[Var, Value
         known: The values of other variables.
         samples: How many tiles are wanted.
     """
-    values = Values({**known, number: np.arange(count)})
+    order = by_work(body, count, {**known, number: np.arange(count)})
+    tiles = [int(order[int(count * (sample + 0.5) / samples)]) for sample in range(samples)]
+    return tiles[samples // 2 :] + tiles[: samples // 2]
+
+
+def by_work(body: Stmt, count: int, known: Mapping[Var, Value]) -> np.ndarray:
+    """The numbers of tiles or blocks in the order of their work, which is how many iterations their loops have.
+
+    Those at equal distances in it stand for all, which those at equal distances by number do not: tiles of the same
+    work may repeat at such distances.
+
+    Args:
+        body: What is done for each.
+        count: How many there are.
+        known: The values of variables, of which an array has the value of each.
+    """
+    values = Values(dict(known))
     work: Value = np.zeros(count)
     for stmt in walk(body):
-        if isinstance(stmt, Bind) and stmt.var is not number:
+        if isinstance(stmt, Bind) and stmt.var not in known:
             values.bind(stmt.var, values.of(stmt.value))
         elif isinstance(stmt, For) and stmt.kind is ForKind.SERIAL:
             start, stop = values.of(stmt.start), values.of(stmt.stop)
             if start is not None and stop is not None:
                 work = work + np.maximum((stop - np.asarray(start)) / stmt.step, 0)
-    order = np.argsort(work, kind="stable")
-    tiles = [int(order[int(count * (sample + 0.5) / samples)]) for sample in range(samples)]
-    return tiles[samples // 2 :] + tiles[: samples // 2]
+    return np.argsort(work, kind="stable")
 
 
 def is_unrollable(body: Stmt) -> bool:
