@@ -57,21 +57,22 @@ def _attention() -> Named:
 
 def _flash() -> Named:
     for causal in (False, True):
-        for dims, tile, dtype in (
-            ((64, 64), (256, 64), "float16"),
-            ((96, 96), (128, 128), "float16"),
-            ((192, 128), (128, 128), "float16"),
-            ((192, 128), (192, 64), "float16"),
-            ((256, 256), (128, 80), "float16"),
-            ((64, 64), (128, 128), "float8_e4m3fn"),
-            ((128, 128), (128, 128), "float8_e4m3fn"),
-            ((128, 128), (192, 96), "float8_e4m3fn"),
+        for dims, tile, dtype, configs in (
+            ((64, 64), (256, 64), "float16", EXACT),
+            ((96, 96), (128, 128), "float16", EXACT),
+            ((192, 128), (128, 128), "float16", EXACT),
+            ((192, 128), (192, 64), "float16", EXACT),
+            ((256, 256), (128, 80), "float16", EXACT),
+            ((64, 64), (128, 128), "float8_e4m3fn", EXACT),
+            ((128, 128), (128, 128), "float8_e4m3fn", EXACT),
+            ((128, 128), (192, 96), "float8_e4m3fn", EXACT),
+            ((128, 128), (192, 96), "float8_e4m3fn", FAST),
         ):
             yield (
-                _label("flash", dims, tile, dtype, "causal" * causal),
+                _label("flash", dims, tile, dtype, "causal" * causal, "fast" * (configs is FAST)),
                 _program(
                     attention_programs.flash, 8, 15 * 256, dims[0], *tile, causal=causal, threads=2 * tile[0],
-                    dim_v=dims[1], dtype=dtype, configs=EXACT,
+                    dim_v=dims[1], dtype=dtype, configs=configs,
                 ),
             )  # fmt: skip
 

@@ -32,10 +32,12 @@ __device__ __forceinline__ void tl_quad_exchange(void* operand, const void* sums
     asm("mov.u32 %0, %%laneid;" : "=r"(lane));
     const uint32_t from = (lane & 1u) << 1 | (lane & 2u) >> 1;
     const bool odd = lane & 1u, upper = lane & 2u;
+    // Chosen by permuting bytes: a conditional expression becomes a branch on which the lanes of every warp diverge.
+    const uint32_t first = odd ? 0x7654u : 0x3210u, second = odd ? 0x3210u : 0x7654u;
 #pragma unroll
     for (int i = 0; i < 4; i += 2) {
-        const uint32_t a = __shfl_sync(0xffffffffu, odd ? own[i + 1] : own[i], from, 4);
-        const uint32_t b = __shfl_sync(0xffffffffu, odd ? own[i] : own[i + 1], from ^ 1u, 4);
+        const uint32_t a = __shfl_sync(0xffffffffu, __byte_perm(own[i], own[i + 1], first), from, 4);
+        const uint32_t b = __shfl_sync(0xffffffffu, __byte_perm(own[i], own[i + 1], second), from ^ 1u, 4);
         ((uint32_t*)operand)[i] = __byte_perm(a, b, upper ? 0x1054u : 0x5410u);
         ((uint32_t*)operand)[i + 1] = __byte_perm(a, b, upper ? 0x3276u : 0x7632u);
     }
