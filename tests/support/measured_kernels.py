@@ -53,6 +53,9 @@ def _attention() -> Named:
                 )  # fmt: skip
     narrow = _program(programs.attention_program, 4, 32, 4096, 128, 128, 64, threads=256, configs=FAST)
     yield "attention 128x64", narrow
+    for configs, kind in ((EXACT, "exact"), (FAST, "fast")):
+        by_warps = _program(programs.attention_program, 4, 32, 4096, 128, configs={**programs.MMA, **configs})
+        yield _label("attention 128x128 mma.sync", kind), by_warps
 
 
 def _flash() -> Named:
