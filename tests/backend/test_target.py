@@ -42,6 +42,12 @@ def test_the_environment_says_what_auto_means(monkeypatch: pytest.MonkeyPatch) -
     assert "cpu" == determine_target()
 
 
+def test_a_target_around_comes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILELANG_DEFAULT_TARGET", "cpu")
+    with determine_target("sm_80", return_object=True) as ampere:
+        assert ampere is determine_target() is determine_target("auto", return_object=True)
+
+
 @pytest.mark.parametrize(
     ("given", "text"),
     [

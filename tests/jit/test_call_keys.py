@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tilelang.dtypes import as_dtype
 from tilelang.jit.call_keys import add_values, is_comparable, key_of_call, plain_tensor_types, selector
 from tilelang.jit.signature import key_of_value
+from tilelang.targets.target import Target
 
 plain = st.none() | st.booleans() | st.integers(-2, 2) | st.floats(-1, 1) | st.sampled_from(["", "1", "float32"])
 values = st.recursive(plain, lambda part: st.lists(part, max_size=2) | st.tuples(part) | st.dictionaries(plain, part, max_size=2))
@@ -37,6 +38,9 @@ def test_keys_depend_on_how_arguments_are_passed(monkeypatch: pytest.MonkeyPatch
     keys = [key_of_call(*call) for call in calls]
     assert len(calls) == len(set(keys))
     assert keys == [key_of_call(*call) for call in calls]
+    with Target("cpu"):
+        assert keys[0] != key_of_call((), {})
+    assert keys[0] == key_of_call((), {})
     monkeypatch.setenv("TILELANG_DEFAULT_TARGET", "cpu")
     assert keys[0] != key_of_call((), {})
 

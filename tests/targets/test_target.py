@@ -41,6 +41,24 @@ def test_an_argument_beats_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
         parse_target("auto")
 
 
+def test_a_target_around_is_what_auto_means(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILELANG_DEFAULT_TARGET", "cpu")
+    hopper, ampere = Target("cuda", "sm_90a"), Target("cuda", "sm_80")
+    with hopper as entered:
+        assert entered is hopper is parse_target("auto") is parse_target(None)
+        assert Target("cpu") == parse_target("cpu")
+        with pytest.raises(ZeroDivisionError), ampere:
+            assert ampere is parse_target(None) is Target.current(allow_none=False)
+            raise ZeroDivisionError
+        with hopper, ampere, hopper:
+            assert hopper is Target.current()
+        assert hopper is Target.current()
+    assert Target.current() is None
+    assert Target("cpu") == parse_target("auto")
+    with pytest.raises(TargetError, match="there is no `with target:` around"):
+        Target.current(allow_none=False)
+
+
 @pytest.mark.parametrize(
     ("given", "arch"),
     [

@@ -33,7 +33,8 @@ def determine_target(target: TargetLike = "auto", return_object: bool = False) -
     """Return the checked target that a name or a mapping means.
 
     Args:
-        target: A name, a mapping or a `Target`; "auto" is what TILELANG_DEFAULT_TARGET says, else the device at hand.
+        target: A name, a mapping or a `Target`; "auto" is the target of the `with` around, else what
+            TILELANG_DEFAULT_TARGET says, else the device at hand.
         return_object: Give a `Target`; else what was given comes back, and for "auto" what was found.
 
     Raises:
@@ -46,7 +47,7 @@ def determine_target(target: TargetLike = "auto", return_object: bool = False) -
     """
     chosen: TargetLike = target
     if chosen is None or chosen == "auto":
-        default = environment("TILELANG_DEFAULT_TARGET")
+        default = Target.current() or environment("TILELANG_DEFAULT_TARGET")
         chosen = auto_detect_target() if default == "auto" else default
     found = parse_target(chosen)
     return found if return_object else chosen

@@ -49,6 +49,7 @@ from tilelang.language.types import PointerType, TensorType
 from tilelang.records import record
 from tilelang.runtime.arrays import borrow, is_torch_tensor
 from tilelang.runtime.fast_path import MISSED
+from tilelang.targets.target import entered_targets
 
 
 @record(frozen=False)
@@ -131,7 +132,8 @@ class EagerFunction(JITImpl):
                 if form.defaults:
                     given = given | form.defaults if given is keywords else given + form.defaults
                 # `environment_key`, inline
-                key: list[Any] = [(variable(TARGET), variable(BACKEND)) if os.environ is ENVIRON else environment_key()]
+                around = entered_targets(), variable(TARGET), variable(BACKEND)
+                key: list[Any] = [around if os.environ is ENVIRON else environment_key()]
                 for place in form.sizes:
                     value = given[place]
                     key.append(value.shape if type(value) in self._tensor_types else None)

@@ -13,7 +13,7 @@ from tilelang.jit.compile import compile
 from tilelang.jit.kernel import JITKernel
 from tilelang.records import record
 from tilelang.runtime.parameters import OutIdx
-from tilelang.targets.target import Target, TargetLike, parse_execution_backend, parse_target
+from tilelang.targets.target import Target, TargetLike, entered_targets, parse_execution_backend, parse_target
 
 # `os.environ` encodes the name and decodes the value in every read, which takes most of a microsecond; the mapping that
 # it wraps does neither.
@@ -26,11 +26,11 @@ TARGET, BACKEND = (
 )
 
 
-def environment_key() -> tuple[Any, Any]:
-    """The environment variables on which `JitOptions.chosen` depends, as a comparable value."""
+def environment_key() -> tuple[Any, Any, Any]:
+    """What `JitOptions.chosen` depends on beside the options, as a comparable value."""
     if os.environ is ENVIRON:
-        return variable(TARGET), variable(BACKEND)
-    return environment("TILELANG_DEFAULT_TARGET"), environment("TILELANG_EXECUTION_BACKEND")
+        return entered_targets(), variable(TARGET), variable(BACKEND)
+    return entered_targets(), environment("TILELANG_DEFAULT_TARGET"), environment("TILELANG_EXECUTION_BACKEND")
 
 
 @record

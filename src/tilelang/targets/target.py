@@ -9,6 +9,8 @@ from __future__ import annotations
 import enum
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
+from types import TracebackType
 from typing import Any
 
 from tilelang.environment import environment
@@ -32,7 +34,7 @@ class TargetKind(str):
 
 @record(slots=True)
 class Target:
-    """A machine to compile for.
+    """A machine to compile for; `with target:` makes it what "auto" and None mean inside.
 
     Attributes:
         kind: The family, which picks the backend: "cpu", "cuda" or "hip".
@@ -50,6 +52,25 @@ class Target:
 
     def __str__(self) -> str:
         return str(self.kind) if self.arch == NATIVE else f"{self.kind}:{self.arch}"
+
+    def __enter__(self) -> Target:
+        _ENTERED.set((*_ENTERED.get(), self))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        _ENTERED.set(_ENTERED.get()[:-1])
+
+    @staticmethod
+    def current(allow_none: bool = True) -> Target | None:
+        """The target of the innermost `with` around, or None outside of all.
+
+        Raises:
+            TargetError: There is none, and `allow_none` is False.
+        """
+        entered = _ENTERED.get()
+        if not entered and not allow_none:
+            raise TargetError("Target.current: there is no `with target:` around", hint="write determine_target()")
+        return entered[-1] if entered else None
 
     @property
     def family(self) -> Family:
@@ -90,6 +111,10 @@ class Target:
         return self.machine.has(features)
 
 
+_ENTERED: ContextVar[tuple[Target, ...]] = ContextVar("targets", default=())
+entered_targets = _ENTERED.get
+"""The targets of the `with` statements around, the innermost last."""
+
 TargetLike = str | Mapping[str, object] | Target | None
 
 ABSENT = ("metal", "webgpu")  # families of the language that a version may have no vendor for
@@ -105,7 +130,7 @@ def parse_target(value: TargetLike = None) -> Target:
     if isinstance(value, Target):
         return value
     if value is None or value == "auto":
-        return _parse(environment(_DEFAULT_TARGET), _DEFAULT_TARGET)
+        return Target.current() or _parse(environment(_DEFAULT_TARGET), _DEFAULT_TARGET)
     return _parse(value, "target")
 
 
