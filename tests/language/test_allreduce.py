@@ -101,6 +101,22 @@ def test_any_function_folds():
     np.testing.assert_array_equal(np.broadcast_to(a[:, 4:].max(axis=1, keepdims=True), a.shape), kernel(a))
 
 
+@pytest.mark.parametrize("threads", [(1024,), (2, 512), (32, 32), (48, 16)])
+def test_values_of_many_threads_are_added_in_pairs(threads):
+    @T.prim_func
+    def main(B: T.Tensor(threads, "bfloat16")):
+        with T.Kernel(1, threads=threads):
+            index = T.get_thread_bindings()[: len(threads)]
+            total = T.alloc_local((1,), "bfloat16")
+            with T.attr(T.comm_reducer(lambda a, b: a + b, [T.bfloat16(0)]), "reduce_scope", 0):
+                T.tvm_thread_allreduce(1, T.bfloat16(1), True, total[0], *index)
+            B[index] = total[0]
+
+    kernel = tilelang.compile(main, out_idx=[0], target={"kind": "cuda", "arch": "sm_90a"}, execution_backend="simulator")
+    # one after another, sums of ones in bfloat16 end at 256
+    np.testing.assert_array_equal(np.full(threads, np.prod(threads), np.float32), kernel().astype(np.float32))
+
+
 def test_a_reducer_says_how():
     with pytest.raises(ProgramError, match="3 is no function"):
         T.comm_reducer(3, [0])

@@ -1,14 +1,14 @@
 """Reductions across threads as older programs write them: `T.comm_reducer` and `T.tvm_thread_allreduce` (level 3).
 
 Takes the value of each thread, emits plain statements: lanes of a warp reduce by shuffles, other threads by shared
-memory. Invariant: every thread that shares all other indices with another gets the same result, and nothing here needs
-support by a target but threads.
+memory, both in pairs. Invariant: every thread that shares all other indices with another gets the same result, and
+nothing here needs support by a target but threads.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -131,14 +131,14 @@ class _Fold:
         if int_const(condition) != 1:
             mine = select(condition, mine, cast(as_expr(self._reducer.identity), self._dtype))
         mine = self._stager.bind("mine", mine)
-        total = math.prod(self._threads)
-        across = self._threads[0]
-        if 0 in axes and LANES % across == 0 and total % LANES == 0:
-            mine = self._by_shuffles(mine, across)
-            axes.remove(0)
+        lanes = math.gcd(self._threads[0], LANES)
+        if 0 in axes and lanes in (self._threads[0], LANES) and math.prod(self._threads) % LANES == 0:
+            mine = self._by_shuffles(mine, lanes)
+        else:
+            lanes = 1
+        parts = {dim: self._threads[dim] // (lanes if dim == 0 else 1) for dim in axes}
+        mine = self._by_memory(mine, {dim: count for dim, count in parts.items() if count > 1})
         self._stager.emit(Store(self._result.buffer, self._result.indices, mine))
-        if axes:
-            self._by_memory(mine, axes, total)
 
     def _axis(self, index: ExprLike) -> int:
         """The dimension of the block whose index this is."""
@@ -176,22 +176,43 @@ class _Fold:
     def _neighbor(self, value: Expr, distance: int) -> Expr:
         return shuffled("T.tvm_thread_allreduce", "xor", value, distance)
 
-    def _by_memory(self, value: Expr, axes: Sequence[int], total: int) -> None:
-        """Each thread stores its value to shared memory, and reduces those along the dimensions."""
-        stager, thread = self._stager, linear_thread(self._what)
-        parts = Buffer(stager.unique("parts"), (const(total, INT32),), self._dtype, Scope.SHARED)
-        stager.emit(Alloc(parts))
-        stager.emit(Store(parts, (thread,), value))
-        strides = {dim: math.prod(self._threads[:dim]) for dim in axes}
+    def _by_memory(self, value: Expr, counts: Mapping[int, int]) -> Expr:
+        """Reduces what some parts of each dimension have: in pairs, so that as little is rounded as by shuffles."""
+        thread = linear_thread(self._what)
         first: Expr = thread
-        for dim, stride in strides.items():
-            first = first - get_thread_binding(dim) * stride
-        counts = [self._threads[dim] for dim in axes]
+        rest: list[tuple[int, int]] = []  # for each dimension the number of values that are left, and their distance
+        for dim, count in counts.items():
+            stride = math.prod(self._threads[: dim + 1]) // count
+            place = get_thread_binding(dim) // (self._threads[dim] // count)
+            paired = count & -count
+            distance = paired // 2
+            while distance:
+                parts = self._stored(value)
+                other = thread + (1 - place // distance % 2 * 2) * (distance * stride)
+                value = self._stager.bind("folded", self._both(value, Load(parts, (other,), self._dtype)))
+                distance //= 2
+            if count > paired:
+                rest.append((count // paired, paired * stride))
+                first = first - place // paired * (paired * stride)
+        return self._serially(self._stored(value), first, rest) if rest else value
+
+    def _stored(self, value: Expr) -> Buffer:
+        """The values of all threads in shared memory."""
+        total = const(math.prod(self._threads), INT32)
+        parts = Buffer(self._stager.unique("parts"), (total,), self._dtype, Scope.SHARED)
+        self._stager.emit(Alloc(parts))
+        self._stager.emit(Store(parts, (linear_thread(self._what),), value))
+        return parts
+
+    def _serially(self, parts: Buffer, first: Expr, along: Sequence[tuple[int, int]]) -> Expr:
+        """One value after another, from the first on; `along` has their numbers and distances."""
+        stager = self._stager
         number = Var(stager.unique("part"), INT32, index=True)
         at, rest = first, as_expr(number)
-        for count, stride in zip(counts, strides.values(), strict=True):
+        for count, stride in along:
             at, rest = at + rest % count * stride, rest // count
         running = stager.mutable("folded", self._dtype, Load(parts, (first,), self._dtype))
         step = Store(running.buffer, (), self._both(running, Load(parts, (at,), self._dtype)))
-        stager.emit(For(number, const(1, INT32), const(math.prod(counts), INT32), 1, ForKind.SERIAL, step))
-        stager.emit(Store(self._result.buffer, self._result.indices, running))
+        counts = const(math.prod(count for count, _ in along), INT32)
+        stager.emit(For(number, const(1, INT32), counts, 1, ForKind.SERIAL, step))
+        return running
