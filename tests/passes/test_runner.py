@@ -5,10 +5,13 @@ import dataclasses
 import pytest
 
 import tilelang.language as T
+from tilelang.dtypes import as_dtype
 from tilelang.errors import CompilerBug, ResourceError
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import as_expr
 from tilelang.ir.func import Level
-from tilelang.ir.launch import WarpSchedule
-from tilelang.ir.stmt import Break, Launch
+from tilelang.ir.launch import LaunchPlan, WarpSchedule
+from tilelang.ir.stmt import Alloc, Break, Launch, Seq
 from tilelang.ir.visit import walk
 from tilelang.passes.base import Pass, with_launches
 from tilelang.passes.runner import run_passes
@@ -130,3 +133,30 @@ def test_a_schedule_that_leaves_no_memory_for_conversions_is_chosen_again(fits):
             run_passes(make(), passes, snapshots=shots)
     assert [0, 1024] == attempts
     assert ["input", "schedule", "place"][: 3 if fits else 2] == [s.name for s in shots]
+
+
+def test_a_schedule_that_leaves_no_memory_for_values_that_threads_exchange_is_chosen_again():
+    attempts = []
+
+    def scheduled(func, _):
+        plan = LaunchPlan(schedule=Stages())
+        return with_launches(func, lambda launch: dataclasses.replace(launch, plan=plan))
+
+    def lowered(func, _):
+        parts = Buffer("parts", (as_expr(512),), as_dtype("float32"), Scope.SHARED)
+        lower = with_launches(func, lambda launch: dataclasses.replace(launch, body=Seq((Alloc(parts), launch.body))))
+        return dataclasses.replace(lower, level=Level.THREAD)
+
+    def place(func, context):
+        attempts.append(context.conversion_bytes)
+        if not context.conversion_bytes:
+            raise ResourceError("too much")
+        return func
+
+    passes = (
+        Pass("schedule", scheduled, Level.TILE, Level.TILE),
+        Pass("lower", lowered, Level.TILE, Level.THREAD),
+        Pass("place", place, Level.THREAD, Level.THREAD),
+    )
+    run_passes(make(), passes)
+    assert [0, 2048] == attempts

@@ -27,7 +27,8 @@ class PassContext:
         target: The target to compile for.
         prefetch_loops: Whether software pipelines may prefetch by parallel loops that copy, with a version of
             their tiles per stage.
-        conversion_bytes: Shared memory of a block that a schedule leaves for conversions of layouts.
+        conversion_bytes: Shared memory of a block that a schedule leaves for conversions of layouts, and for values
+            that threads exchange.
     """
 
     options: CompileOptions = CompileOptions()

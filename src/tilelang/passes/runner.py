@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from tilelang.call_stack import reserve_frames
 from tilelang.environment import environment_flag
 from tilelang.errors import CompilerBug, ResourceError, TileLangError
-from tilelang.ir.func import PrimFunc
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.printer import to_text
-from tilelang.ir.stmt import Launch
+from tilelang.ir.stmt import Alloc, Launch
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import walk
 from tilelang.passes.base import Pass, PassContext
@@ -55,7 +56,7 @@ def run_passes(
     try:
         _run(func, passes, context, shots)
     except ResourceError as error:
-        smaller = _with_fewer_versions(context, shots[-1].func)
+        smaller = _with_fewer_versions(context, shots)
         if smaller is None:
             raise
         failed, shots[:] = list(shots), []
@@ -88,17 +89,33 @@ def _run(func: PrimFunc, passes: Sequence[Pass], context: PassContext, shots: li
         shots.append(Snapshot(step.name, func))
 
 
-def _with_fewer_versions(context: PassContext, func: PrimFunc) -> PassContext | None:
+def _with_fewer_versions(context: PassContext, shots: Sequence[Snapshot]) -> PassContext | None:
     """The context in which fewer versions of tiles are the compiler's choice; None if it has chosen none.
 
     Stages of copies that a user asks for are kept, but not versions of tiles of parallel loops, nor the stages of a
-    schedule, which is chosen before layouts are known: conversions between them take shared memory, too.
+    schedule, which is chosen before layouts are known: conversions between them, and threads that exchange values, take
+    shared memory, too.
     """
-    plans = [s.plan for s in walk(func.body) if isinstance(s, Launch)]
-    if any(plan.prefetch_loops for plan in plans):
+    launches = _launches(shots[-1].func)
+    if any(launch.plan.prefetch_loops for launch in launches):
         return dataclasses.replace(context, prefetch_loops=False)
-    needed = max((plan.conversion_bytes for plan in plans if plan.schedule is not None), default=0)
-    return dataclasses.replace(context, conversion_bytes=needed) if needed else None
+    of_block = next(shot.func for shot in reversed(shots) if shot.func.level is Level.TILE)
+    tiles = {tile for launch in _launches(of_block) for tile in _shared_tiles(launch)}
+    needed = [
+        launch.plan.conversion_bytes + sum(tile.bytes or 0 for tile in _shared_tiles(launch) if tile not in tiles)
+        for launch in launches
+        if launch.plan.schedule is not None
+    ]
+    return dataclasses.replace(context, conversion_bytes=max(needed)) if any(needed) else None
+
+
+def _launches(func: PrimFunc) -> list[Launch]:
+    return [stmt for stmt in walk(func.body) if isinstance(stmt, Launch)]
+
+
+def _shared_tiles(launch: Launch) -> list[Buffer]:
+    allocated = (stmt.buffer for stmt in walk(launch.body) if isinstance(stmt, Alloc))
+    return [buffer for buffer in allocated if buffer.scope is Scope.SHARED and buffer.view_of is None]
 
 
 def _check_level(func: PrimFunc, step: Pass) -> None:
