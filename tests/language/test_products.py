@@ -26,6 +26,9 @@ def test_gemm_in_its_forms(stager: Stager) -> None:
             T.gemm(a[0], b, c, transpose_B=True, wg_wait=wrong)  # type: ignore[arg-type]
     with pytest.raises(ProgramError, match="wg_wait must be an int known while the kernel is staged"):
         T.gemm(a[0], b, c, transpose_B=True, wg_wait=k)  # type: ignore[arg-type]
+    for unknown in (0, 3):
+        with pytest.raises(ProgramError, match=f"k_pack is {unknown}"):
+            T.gemm(a[0], b, c, transpose_B=True, k_pack=unknown)  # type: ignore[arg-type]
     first, second, third = stager.statements[3:]
     assert isinstance(first, Gemm)
     assert isinstance(second, Gemm)

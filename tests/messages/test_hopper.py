@@ -175,7 +175,8 @@ REFUSED = {
         "sm_90a",
         ProgramValueError,
         "T.alloc_barrier: expected counts of arrivals from 1 to 1048575, got [1, 1048576]",
-        "write T.alloc_barrier([128, 1])",
+        "count the arrivals that complete a phase: 128 where each of 128 threads arrives, 1 where one thread does or "
+        "copies alone complete it; [128, 1] makes two barriers",
     ),
     "several blocks where there is one": (
         (X, FULL, "T.tma_copy(A[0, 0], x, barrier=full, cluster_mask=3)"),

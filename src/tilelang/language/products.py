@@ -59,7 +59,7 @@ def gemm(
         mbar: The barrier on which matrix units that work on a memory of their own (tcgen05) arrive. Products that
             accumulate in fragments and shared memory do not touch it.
         annotations: Steer GPU targets only.
-        k_pack: Steers GPU targets only.
+        k_pack: 1 or 2, accepted for older programs: how much of K threads load at once is chosen here.
         wg_wait: Where gemms are asynchronous, how many of the latest ones may be in flight after it, itself
             included; 0 waits for all, and -1 for none: then `T.wait_wgmma` waits, before anything else touches C and
             before A or B is written. Elsewhere it means nothing: the product is over in any case.
@@ -83,6 +83,11 @@ def gemm(
             f"{what}: wg_wait is {pending}",
             hint=f"write 0 to wait for the product, -1 to leave that to T.wait_wgmma, or 1 to {MAX_PENDING} products "
             "that may be in flight",
+        )
+    packed = plain_int(what, "k_pack", k_pack)
+    if packed not in (1, 2):
+        raise ProgramError(
+            f"{what}: k_pack is {packed}", hint="leave it out: how much of K threads load at once is chosen here"
         )
     op = product(what, A, B, C, (transpose_A, transpose_B, transpose_a, transpose_b), policy, clear_accum)
     emit_op(dataclasses.replace(op, wait=pending))

@@ -171,7 +171,8 @@ def _arrival_counts(what: str, arrive_count: int | Sequence[int]) -> list[int]:
     if not found or len(found) < len(counts):
         raise ProgramValueError(
             f"{what}: expected counts of arrivals from 1 to {MAX_ARRIVALS}, got {arrive_count!r:.40}",
-            hint="write T.alloc_barrier([128, 1])",
+            hint="count the arrivals that complete a phase: 128 where each of 128 threads arrives, 1 where one thread "
+            "does or copies alone complete it; [128, 1] makes two barriers",
         )
     return found
 
