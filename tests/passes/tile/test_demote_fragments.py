@@ -4,7 +4,9 @@ from distributed_tiles import assert_same, demoted, fragments, ints, launches
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tilelang
 import tilelang.language as T
+from tilelang.errors import ProgramWarning
 from tilelang.ir.buffer import Scope
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.stmt import Alloc, For, ForKind
@@ -345,3 +347,33 @@ def test_a_name_of_an_array_of_threads_that_nothing_uses_need_not_suit_a_layout(
             T.copy(x, A)
 
     assert_same(main, np.zeros((13, 32), np.float32))
+
+
+def test_gemms_in_flight_do_not_write_shared_memory():
+    @T.prim_func
+    def f(A: T.Tensor((64, 256), T.float16), B: T.Tensor((256, 64), T.float16), C: T.Tensor((64, 64), T.float16)):
+        with T.Kernel(1, threads=128):
+            a, b = T.alloc_shared((64, 64), T.float16), T.alloc_shared((64, 64), T.float16)
+            scores, sums = T.alloc_fragment((64, 64), T.float32), T.alloc_fragment((64, 64), T.float32)
+            last, p = T.alloc_fragment((64,), T.float32), T.alloc_fragment((64, 64), T.float16)
+            T.clear(sums)
+            for k in T.Pipelined(4, num_stages=2):
+                T.copy(A[0, k * 64], a)
+                T.gemm(a, a, scores, transpose_B=True, clear_accum=True)
+                for i, j in T.Parallel(64, 64):
+                    last[i] = scores[i, j]
+                for i, j in T.Parallel(64, 64):
+                    p[i, j] = T.min(scores[i, j], last[i])
+                T.copy(B[k * 64, 0], b)
+                T.gemm(p, b, sums)
+            T.copy(sums, C)
+
+    hopper = {"kind": "cuda", "arch": "sm_90a"}
+    with pytest.warns(ProgramWarning, match="iterations write different values to one element of 'last'"):
+        kernel = tilelang.compile(f, out_idx=[2], target=hopper, execution_backend="simulator")
+        assert "'scores' is kept in shared memory" in kernel.explain()
+    a, b = (array.astype(np.float16) for array in (ints(64, 256) % 3, ints(256, 64) % 3))
+    parts = [a[:, k : k + 64].astype(np.float32) for k in range(0, 256, 64)]
+    scores = [part @ part.T for part in parts]
+    p = np.concatenate([np.minimum(each, each[:, 63:]) for each in scores], axis=1)
+    np.testing.assert_array_equal((p @ b.astype(np.float32)).astype(np.float16), kernel(a, b))

@@ -33,6 +33,7 @@ from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.loops import move, scratch
 from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.ops.gemm import Gemm
+from tilelang.ops.gemm_wait import GemmWait
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.transforms.convert_layouts import replaced
@@ -296,7 +297,7 @@ class _MoveTo(Rewriter):
                 return _through_registers(new)
         if isinstance(new, ClusterSum):
             return _sum_through_registers(new)
-        return new
+        return _of_fragments(new) if isinstance(new, GemmWait) else new
 
 
 def _through_registers(op: Gemm) -> Stmt:
@@ -308,6 +309,15 @@ def _through_registers(op: Gemm) -> Stmt:
     build.emit(dataclasses.replace(op, c=sums, wait=0))
     move(build, sums, op.c)
     return Seq(tuple(build.statements), loc=op.loc)
+
+
+def _of_fragments(op: GemmWait) -> GemmWait:
+    """A wait without tiles in shared memory, for which nothing is in flight."""
+    results, computed = (
+        tuple(region for region in regions if region.buffer.scope is Scope.FRAGMENT)
+        for regions in (op.results, op.computed)
+    )
+    return dataclasses.replace(op, results=results, computed=computed)
 
 
 def _sum_through_registers(op: ClusterSum) -> Stmt:
