@@ -97,12 +97,14 @@ def test_a_name_of_a_kernel_that_has_ended_is_free():
 )
 def test_wrong_options_are_errors(options, message):
     grid = options.pop("grid", (1,))
-    with pytest.raises(ValueError if "threads" in options else ProgramError, match=message):
+    with pytest.raises(ValueError if "threads" in options else ProgramError, match=message) as caught:
 
         @T.prim_func
         def main(A: T.Tensor((4,), "int32")):
             with T.Kernel(*grid, **options):
                 A[0] = 1
+
+    assert caught.value.hint
 
 
 def test_indices_of_a_block_have_as_many_names_as_the_grid_has_extents():

@@ -68,6 +68,10 @@ def arithmetic_with_an_atomic(A, O):
     O[1] = before + 1
 
 
+def negated_function(A, O):
+    O[0] = A[0] + -T.infinity
+
+
 @T.macro
 def list_element(A, O):
     weights = [1.0, 2.0]
@@ -128,6 +132,12 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str, str]] = {
         TypeError,
         "TypeError while the kernel was staged: unsupported operand type(s) for +: 'NoneType' and 'int'",
         "what changes memory gives no value; T.atomic_add(..., return_prev=True) gives the one before",
+    ),
+    "a function that is not called": (
+        lambda: staged(negated_function),
+        TypeError,
+        "TypeError while the kernel was staged: bad operand type for unary -: 'function'",
+        "call the function, as in T.infinity('float32')",
     ),
     "a list of numbers at a loop's index": (
         lambda: staged(list_element),

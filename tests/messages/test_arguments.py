@@ -176,7 +176,7 @@ def test_another_device() -> None:
     torch = pytest.importorskip("torch")
     assert (
         "gemm: 'A' is on device meta, expected host memory\n"
-        "hint: pass A.cpu(); the kernel was compiled for the CPU"
+        "hint: pass A.cpu(); the kernel runs on the CPU"
     ) == refused([tensor("A", 3)], (torch.zeros(3, device="meta"),))
 
 

@@ -228,7 +228,7 @@ T.Parallel has 2 loop variables, but the `for` names 3
   --> kernel.py:10:9
 10 |         for i, j, k in T.Parallel(8, 8):
    |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-hint: write `for i, j in ...`
+hint: write `for i, j in ...`, or give T.Parallel 3 extents
 """,
     ),
     "extents as a tuple": (

@@ -143,8 +143,13 @@ def test_inputs_for_a_gpu_need_a_framework_that_has_arrays_there(monkeypatch: py
         supply(param, device="cuda")
     assert (
         "profiler: 'A' of dtype float32 must be on a GPU, where neither torch nor CuPy can put it\n"
-        "hint: pip install torch, or pass input_tensors=[...]"
+        "hint: pip install torch with support for this GPU, or pass input_tensors=[...]; without a GPU, "
+        "kernel.predict() estimates the time"
     ) == str(caught.value)
+    gpu = SimpleNamespace(is_available=lambda: False)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=gpu, randint=lambda *_: np.int64(0)))
+    with pytest.raises(ArgumentError, match="neither torch nor CuPy can put it"):
+        supply(param, device="cuda")
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(asarray=lambda array: ("on the GPU", array.dtype)))
     assert ("on the GPU", np.float32) == supply(param, device="cuda")
 

@@ -299,7 +299,8 @@ class Frame:
         if self.stager.depth != self._depth:
             raise StagingError(
                 "`return` inside a kernel, a staged loop or a staged branch",
-                hint="guard the rest with `if`, or assign the result to a T.alloc_var and return at the end",
+                hint="guard the rest with `if`; a kernel gives no value: store the result in a parameter, which calls "
+                "return if it is in out_idx; in a macro assign it to a T.alloc_var and return at the end",
             )
         if isinstance(value, Poison):
             raise value.error()

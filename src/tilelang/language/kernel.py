@@ -191,14 +191,20 @@ def _normalize_threads(threads: int | Sequence[int] | None) -> list[int]:
     return list(_triple("threads", 128 if threads is None else threads))
 
 
+_EXAMPLES = {"threads": 128, "cluster_dims": 2}
+
+
 def _triple(what: str, value: int | Sequence[int]) -> tuple[int, int, int]:
     given = (value,) if not isinstance(value, list | tuple) else tuple(value)
     numbers = [number for v in given if (number := _plain_integer(v)) is not None]
+    hint = f"write {what}={_EXAMPLES[what]}, or one number for each dimension"
     if not 1 <= len(numbers) <= 3 or len(numbers) < len(given):
-        raise ProgramValueError(f"T.Kernel: {what} must be one to three positive integer constants, got {value!r}")
+        raise ProgramValueError(
+            f"T.Kernel: {what} must be one to three positive integer constants, got {value!r}", hint=hint
+        )
     x, y, z = [*numbers, 1, 1][:3]
     if min(x, y, z) < 1:
-        raise ProgramValueError(f"T.Kernel: {what} must be positive, got {value!r}")
+        raise ProgramValueError(f"T.Kernel: {what} must be positive, got {value!r}", hint=hint)
     return x, y, z
 
 

@@ -156,7 +156,8 @@ def _check_names(kind: str, rank: int, names: int) -> None:
     if names not in (rank, 1):
         raise StagingError(
             f"T.{kind} has {rank} loop variable{'s' * (rank != 1)}, but the `for` names {names}",
-            hint=f"write `for {', '.join('ijklmn'[d % 6] for d in range(rank))} in ...`",
+            hint=f"write `for {', '.join('ijklmn'[d % 6] for d in range(rank))} in ...`"
+            + (f", or give T.{kind} {names} extents" if names > rank > 0 else ""),
         )
 
 

@@ -326,7 +326,7 @@ def staging(stager: Stager) -> Iterator[Stager]:
             raise _no_attribute(error, stager.loc) from None
         kind = staging_error_kind(error)
         error.__traceback__ = user_frames(error.__traceback__)
-        hint = NONE_HINT if isinstance(error, TypeError) and "'NoneType'" in str(error) else ""
+        hint = next((hint for text, hint in _OF_OPERANDS if isinstance(error, TypeError) and text in str(error)), "")
         raise kind(f"{type(error).__name__} while the kernel was staged: {error}", loc=stager.loc, hint=hint) from error
     finally:
         _CURRENT.reset(stager_token)
@@ -350,6 +350,10 @@ _OF_PYTHON = (
     ("for divmod()", "Python's divmod is given", "write x // y and x % y"),
     ("for @", "the operator @ is given", "write T.gemm(A, B, C) for tiles, x * y for numbers"),
 )
+
+
+# what Python says of operands that have no value, and what to write instead
+_OF_OPERANDS = (("'NoneType'", NONE_HINT), ("'function'", "call the function, as in T.infinity('float32')"))
 
 
 def _no_attribute(error: AttributeError, loc: Loc) -> UnknownAttribute:

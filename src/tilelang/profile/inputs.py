@@ -138,7 +138,8 @@ def supply(
         raise ArgumentError(
             f"profiler: '{described.name}' of dtype {dtype!s} must be on a GPU, where neither torch nor CuPy can put "
             "it",
-            hint="pip install torch, or pass input_tensors=[...]",
+            hint="pip install torch with support for this GPU, or pass input_tensors=[...]; without a GPU, "
+            "kernel.predict() estimates the time",
         )
     return cupy.asarray(narrow)
 
@@ -166,13 +167,16 @@ def get_tensor_supply(supply_type: TensorSupplyType = TensorSupplyType.Auto) -> 
 
 
 def _framework(name: str, device: str) -> Any:
-    """The imported framework; on a GPU, where NumPy has no arrays, also an installed one."""
+    """The imported framework; on a GPU, where NumPy has no arrays, also an installed one that has them there."""
     if device == "cpu" or name in sys.modules:
-        return sys.modules.get(name)
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        return None
+        found = sys.modules.get(name)
+    else:
+        try:
+            found = importlib.import_module(name)
+        except ImportError:
+            return None
+    has_none = device != "cpu" and name == "torch" and found is not None and not found.cuda.is_available()
+    return None if has_none else found
 
 
 def _shape(param: KernelParam, sizes: Mapping[str, int]) -> tuple[int, ...]:

@@ -256,7 +256,7 @@ class _Binding:
             if view.device != "cpu":
                 raise self._fail(
                     f"'{name}' is on device {view.device}, expected host memory",
-                    f"pass {name}.cpu(); the kernel was compiled for the CPU",
+                    f"pass {name}.cpu(); the kernel runs on the CPU",
                 )
             return
         family, _, number = view.device.partition(":")
