@@ -33,16 +33,16 @@ def test_equal_maps_of_tensors_are_one():
     n = Var("n", INT32, index=True)
     a, b = (Buffer(name, (n, as_expr(64)), as_dtype("float16"), Scope.GLOBAL) for name in "AB")
 
-    def request(tensor=a, dims=(as_expr(64), n), stride=as_expr(128), box=(64, 8), swizzle=128):
-        return context.tensor_map(tensor, dims, [stride], box, swizzle, map_fault)
+    def request(tensor=a, dims=(as_expr(64), n), stride=as_expr(128), box=(64, 8), swizzle=128, rounds=False):
+        return context.tensor_map(tensor, dims, [stride], box, swizzle, map_fault, rounds=rounds)
 
     first = request()
     assert first is request(dims=[as_expr(64), n]) is dataclasses.replace(context, threads=1).tensor_map(
         a, (as_expr(64), n), (as_expr(128),), (64, 8), 128, map_fault
     )
     others = [request(b), request(dims=(as_expr(64), n + 1)), request(box=(32, 8)), request(swizzle=64)]
-    others.append(request(stride=as_expr(256)))
-    assert 6 == len({first, *others}) == len(context.tensor_maps.found)
+    others += [request(stride=as_expr(256)), request(rounds=True)]
+    assert 7 == len({first, *others}) == len(context.tensor_maps.found)
     assert ("A_map", "uint64", a, (64, 8), 128) == (
         first.name, first.dtype, context.tensor_maps.found[0].tensor, *(getattr(context.tensor_maps.found[0], f) for f in
         ("box", "swizzle"))

@@ -9,6 +9,7 @@ from tensor_copies import HOPPER, Engine, box_again, first_stored, halves, image
 from tilelang.dtypes import SCALARS
 from tilelang.errors import MisalignedAccess, OutOfBounds, SimulationError
 from tilelang.ir.expr import Var
+from tilelang.ir.scalar import round_tf32
 from tilelang.sim.counters import Counters
 from tilelang.targets.nvidia.isa.cache_policy import l2_policy
 from tilelang.targets.nvidia.isa.tma import (
@@ -25,7 +26,7 @@ both_ways = pytest.mark.parametrize("lazy", [True, False])
 
 
 # -- one box ----------------------------------------------------------------------------------------------------------
-def box_there_and_back(programs, case, **options):
+def box_there_and_back(programs, case, rounds=False, **options):
     """A box is loaded and looked at, and stored at the same place of another tensor."""
     array, box, at, swizzle, skip = case
     p = programs[1]()
@@ -33,7 +34,7 @@ def box_there_and_back(programs, case, **options):
     dtype = str(array.dtype)
     a, image = p.tensor("A", array.shape, dtype), p.tensor("image", (elements,), dtype)
     out = p.tensor("out", array.shape, dtype)
-    there, back = tensor_map(a, box, swizzle), tensor_map(out, box, swizzle)
+    there, back = tensor_map(a, box, swizzle, rounds=rounds), tensor_map(out, box, swizzle)
     with p.kernel(1, plan=plan_of(there, back)):
         tile, bar = p.shared("tile", (skip // size + elements,), dtype), engine.barriers("full", 1)
         engine.init((bar, 1))
@@ -64,6 +65,18 @@ def boxes(draw):
     at[0] -= at[0] % (16 // dtype.itemsize)
     array = np.random.default_rng(draw(st.integers(0, 99))).integers(0, 200, dims[::-1]).astype(dtype)
     return array, box, at, swizzle, draw(st.integers(0, 9)) * 128
+
+
+@both_ways
+def test_a_map_rounds_to_tf32(programs, lazy):
+    bits = np.arange(64, dtype=np.uint32) * 0x800 + 0x3F800000
+    bits[:5] = [0x7F7FFFFF, 0x7F800001, 0xFF800000, 0x80001001, 0x7FFFFFFF]
+    array = bits.view(np.float32).reshape(4, 16)
+    seen, stored = box_there_and_back(programs, (array, (16, 5), (0, 0), 0, 0), rounds=True, lazy=lazy)
+    expected = round_tf32(array)
+    assert (expected.view(np.uint32) != bits.reshape(4, 16)).any()
+    np.testing.assert_array_equal(expected.view(np.uint32), stored.view(np.uint32))
+    np.testing.assert_array_equal([*expected.ravel().view(np.uint32), *[0] * 16], seen.view(np.uint32))
 
 
 @settings(max_examples=25, deadline=None)

@@ -28,7 +28,9 @@ def halves(*shape: int) -> np.ndarray:
     return np.arange(1, 1 + np.prod(shape)).reshape(shape).astype(np.float16)
 
 
-def tensor_map(tensor: Buffer, box: Sequence[int], swizzle: int = 0, dims=None, strides=None) -> TensorMap:
+def tensor_map(
+    tensor: Buffer, box: Sequence[int], swizzle: int = 0, dims=None, strides=None, rounds: bool = False
+) -> TensorMap:
     """A map of a whole dense tensor, unless told its dims and strides, innermost first."""
     size = tensor.dtype.storage_bytes
     if dims is None:
@@ -39,7 +41,8 @@ def tensor_map(tensor: Buffer, box: Sequence[int], swizzle: int = 0, dims=None, 
             step = step * extent
             strides.append(step)
     var = Var(f"{tensor.name}_map", SCALARS["uint64"])
-    return TensorMap(var, tensor, tuple(map(as_expr, dims)), tuple(map(as_expr, strides)), tuple(box), swizzle, map_fault)
+    dims, strides = (tuple(map(as_expr, each)) for each in (dims, strides))
+    return TensorMap(var, tensor, dims, strides, tuple(box), swizzle, map_fault, rounds=rounds)
 
 
 def plan_of(*maps: TensorMap, **places) -> LaunchPlan:

@@ -41,6 +41,7 @@ class TensorMapText:
         box: Elements per dimension of the box of one instruction.
         swizzle: Bytes within which the 16-byte chunks of rows are permuted in shared memory: 0 (not), 32, 64 or 128.
         pixels: See `ir.launch.TensorMap`.
+        rounds: Likewise.
     """
 
     tensor: int
@@ -50,6 +51,7 @@ class TensorMapText:
     box: tuple[int, ...]
     swizzle: int
     pixels: tuple[tuple[int, int, int], ...] = ()
+    rounds: bool = False
 
 
 @record

@@ -53,6 +53,7 @@ class TensorMap:
         pixels: For maps that move pixels of an image (im2col mode), per spatial dimension, innermost first: by how much
             the first and the last base pixel differ from the dimension's first and last element, and the step between
             base pixels. The box is then (channels, pixels). Empty for maps that move boxes.
+        rounds: Whether elements of tfloat32 are rounded on their way to shared memory.
     """
 
     var: Var
@@ -63,6 +64,7 @@ class TensorMap:
     swizzle: int
     rules: MapRules
     pixels: tuple[tuple[int, int, int], ...] = ()
+    rounds: bool = False
 
     def fault(self, dims: Sequence[int], strides: Sequence[int], base: int) -> str:
         """Why no such map of a tensor at this address exists; empty if it does."""

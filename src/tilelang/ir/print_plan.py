@@ -36,8 +36,9 @@ def _tensor_map(tensor_map: TensorMap, text: Text) -> str:
     """A map as `A_map: boxes of 64 x 8 elements of 256 x 256 of 'A', swizzled within 128 bytes`; innermost first."""
     what = "pixels" if tensor_map.pixels else "boxes"
     swizzled = f", swizzled within {tensor_map.swizzle} bytes" if tensor_map.swizzle else ""
+    rounded = ", rounded" if tensor_map.rounds else ""
     box, dims = " x ".join(map(str, tensor_map.box)), " x ".join(map(text, tensor_map.dims))
-    return f"{tensor_map.var.name}: {what} of {box} elements of {dims} of '{tensor_map.tensor.name}'{swizzled}"
+    return f"{tensor_map.var.name}: {what} of {box} elements of {dims} of '{tensor_map.tensor.name}'{swizzled}{rounded}"
 
 
 def buffer_comments(plan: LaunchPlan, text: Text) -> Mapping[Buffer, Sequence[str]]:

@@ -43,6 +43,7 @@ class TensorMapView:
         box: Elements that one copy moves, per dimension.
         swizzle: Bytes within which 16-byte chunks are permuted in shared memory, or 0.
         pixels: See `ir.launch.TensorMap`.
+        rounds: Likewise.
     """
 
     tensor: Buffer
@@ -51,6 +52,7 @@ class TensorMapView:
     box: tuple[int, ...]
     swizzle: int
     pixels: tuple[tuple[int, int, int], ...] = ()
+    rounds: bool = False
 
     @property
     def itemsize(self) -> int:
@@ -68,12 +70,14 @@ class Pieces:
             (n,), int64.
         size: Bytes of each.
         inside: Which of them are in bounds: others read as zeros and are not written. None: all. Shape (n,).
+        convert: What becomes of the bytes that are read; None: they stay. From and to shape (n, size), uint8.
     """
 
     buffer: Buffer
     starts: np.ndarray
     size: int
     inside: np.ndarray | None = None
+    convert: Callable[[np.ndarray], np.ndarray] | None = None
 
 
 class Transfer(Protocol):

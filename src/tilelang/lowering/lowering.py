@@ -42,15 +42,16 @@ class TensorMaps:
 
     def request(
         self, tensor: Buffer, dims: tuple[Expr, ...], strides: tuple[Expr, ...], box: tuple[int, ...], swizzle: int,
-        rules: MapRules, pixels: tuple[tuple[int, int, int], ...] = (),
+        rules: MapRules, pixels: tuple[tuple[int, int, int], ...] = (), *, rounds: bool = False,
     ) -> Var:
         """The variable of the tensor map with these attributes."""
         for known in self.found:
-            same = known.tensor is tensor and (known.box, known.swizzle, known.pixels) == (box, swizzle, pixels)
+            kind = known.box, known.swizzle, known.pixels, known.rounds
+            same = known.tensor is tensor and kind == (box, swizzle, pixels, rounds)
             if same and _same(known.dims, dims) and _same(known.strides, strides):
                 return known.var
         var = Var(f"{tensor.name}_map", SCALARS["uint64"])
-        self.found.append(TensorMap(var, tensor, dims, strides, box, swizzle, rules, pixels))
+        self.found.append(TensorMap(var, tensor, dims, strides, box, swizzle, rules, pixels, rounds))
         return var
 
 
@@ -99,9 +100,12 @@ class LoweringContext:
         swizzle: int,
         rules: MapRules,
         pixels: tuple[tuple[int, int, int], ...] = (),
+        *,
+        rounds: bool = False,
     ) -> Var:
         """The variable of a tensor map, an operand of copy engine instructions; see `ir.launch.TensorMap`."""
-        return self.tensor_maps.request(tensor, tuple(dims), tuple(strides), tuple(box), swizzle, rules, pixels)
+        shape = tuple(dims), tuple(strides), tuple(box)
+        return self.tensor_maps.request(tensor, *shape, swizzle, rules, pixels, rounds=rounds)
 
 
 @record

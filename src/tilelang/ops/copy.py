@@ -38,6 +38,7 @@ class Copy(TileOp):
             hint that a target may ignore; None leaves the choice to the compiler.
         cache_policy: The cache policy operand of the machine, if the program has computed it.
         allow_bulk: Whether the copy engine may be used.
+        rounds: Whether elements of tfloat32 may arrive rounded, since only gemms read them, which round them anyway.
         is_async: Whether a store may still be in flight after the statement; the program waits explicitly.
         barrier: A transaction barrier that counts the bytes of an asynchronous load; the tile is valid when the phase
             completes. None if the copy is synchronous. If `request` names the copy engine, the statement also announces
@@ -58,6 +59,7 @@ class Copy(TileOp):
     eviction: str | None = field(default=None, kw_only=True)
     cache_policy: Expr | None = field(default=None, kw_only=True)
     allow_bulk: bool = field(default=True, kw_only=True)
+    rounds: bool = field(default=False, kw_only=True)
     is_async: bool = field(default=False, kw_only=True)
     barrier: Region | None = field(default=None, kw_only=True)
     multicast_mask: Expr | None = field(default=None, kw_only=True)

@@ -225,6 +225,7 @@ class BlockTransfer:
         self._inside: tuple[np.ndarray | None, np.ndarray | None] = (None, target.inside)
         self._write = Span(block, _existing(target), target.size, target.buffer)
         self._write.need_wait(self._thread, reads=False)
+        self._convert = source.convert if isinstance(source, Pieces) else None
         self._fetched: tuple[np.ndarray, np.ndarray | None] | None = None
         self.completed = False
         self._learned = np.zeros(0, np.int64)
@@ -250,6 +251,7 @@ class BlockTransfer:
             assert self._read is not None
             with self._loc:
                 contents, defined = self._read.contents()
+                contents = contents if self._convert is None else self._convert(contents)
                 self._fetched = self._spread(contents, defined)
                 self._read.end_read(self._loc, self._agent)
             self._learned = self._block.clocks.release_agent(self._agent, self._causes)

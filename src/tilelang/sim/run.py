@@ -194,7 +194,7 @@ class Simulation:
         fault = tensor_map.fault(dims, strides, array.storage.base + array.begin)
         if fault:
             raise SimulationError(f"the map of '{tensor.name}' for copies of {box}: {fault}")
-        return TensorMapView(tensor, dims, strides, box, tensor_map.swizzle, tensor_map.pixels)
+        return TensorMapView(tensor, dims, strides, box, tensor_map.swizzle, tensor_map.pixels, tensor_map.rounds)
 
     def compiler(self, slots: Slots) -> StatementCompiler:
         """Return the compiler of a launch's body."""

@@ -24,6 +24,10 @@ def test_elements_are_moved_by_a_type_of_their_size(dtype: str, code: int) -> No
     assert code == data_type(as_dtype(dtype))
 
 
+def test_only_elements_of_tfloat32_are_rounded() -> None:
+    assert [11, 7] == [data_type(as_dtype(name), rounds=True) for name in ("tfloat32", "float32")]
+
+
 def test_elements_of_more_than_8_bytes_are_our_fault() -> None:
     with pytest.raises(CompilerBug, match="float32x4"):
         data_type(as_dtype("float32x4"))

@@ -131,6 +131,7 @@ class _Program(ThreadProgram):
             tensor_map.box,
             tensor_map.swizzle,
             tensor_map.pixels,
+            tensor_map.rounds,
         )
 
 

@@ -16,6 +16,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from tilelang.ir.scalar import round_tf32
 from tilelang.isa.simulated import Pieces, TensorMapView
 
 CHUNK_BYTES = 16  # what a swizzle moves, and what addresses, strides and the rows of a box are multiples of
@@ -79,7 +80,13 @@ def tensor_pieces(view: TensorMapView, at: Sequence[int], *, elements: bool = Fa
         index = np.arange(begin[axis], begin[axis] + box[axis]).reshape(shape)
         starts = starts + index * stride
         inside = inside & (index >= 0) & (index < dims[axis])
-    return Pieces(view.tensor, starts.ravel(), size, None if inside.all() else inside.ravel())
+    convert = _rounded if view.rounds else None
+    return Pieces(view.tensor, starts.ravel(), size, None if inside.all() else inside.ravel(), convert)
+
+
+def _rounded(contents: np.ndarray) -> np.ndarray:
+    """Elements of tfloat32 rounded, as bytes."""
+    return round_tf32(np.ascontiguousarray(contents).view(np.float32)).view(np.uint8)
 
 
 def pixel_pieces(view: TensorMapView, at: Sequence[int], offsets: Sequence[int]) -> Pieces:

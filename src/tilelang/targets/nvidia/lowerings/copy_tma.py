@@ -84,7 +84,7 @@ class TmaLoad(ElectOne):
             raise CompilerBug(f"{COPY_TMA_LOAD}: chosen for a copy without a barrier")
 
         def start(*multicast_mask: Expr) -> None:
-            for box in tma_boxes(*_own_part(op, context), context):
+            for box in tma_boxes(*_own_part(op, context), context, rounds=op.rounds):
                 args: tuple[Expr | Region, ...] = (box.shared, box.map, barrier, *box.at, *multicast_mask, *policy)
                 load = tma_load(len(box.at), multicast=bool(multicast_mask), hint=bool(policy))
                 build.emit(CallStmt(load, args, (box.tensor,), (box.shared,)))
@@ -321,8 +321,8 @@ class _Box:
     tensor: Region
 
 
-def tma_boxes(tensor: Region, tile: Region, context: LoweringContext) -> Iterator[_Box]:
-    """The boxes of the instructions that copy a tile, matrix by matrix."""
+def tma_boxes(tensor: Region, tile: Region, context: LoweringContext, *, rounds: bool = False) -> Iterator[_Box]:
+    """The boxes of the instructions that copy a tile, matrix by matrix; `rounds` elements of tfloat32."""
     shape, size = (1, *(tile.buffer.static_shape or ())), tile.dtype.storage_bytes
     boxes = boxes_of(tile, context)
     extent = tile.static_extent or ()
@@ -334,7 +334,7 @@ def tma_boxes(tensor: Region, tile: Region, context: LoweringContext) -> Iterato
         rows = extent[matrix[0][1]] if len(matrix) > 1 else 1
         even = shape[-1] > boxes.columns and extent[-1] % boxes.columns == 0
         if even and _divides(tensor, boxes.columns) and rows == shape[-2] <= MAX_SIDE:
-            yield _side_by_side(tensor, tile, [*pieces, *whole], boxes, context)
+            yield _side_by_side(tensor, tile, [*pieces, *whole], boxes, context, rounds)
             continue
         lengths = [_longest(rows, PERIOD_ROWS), _longest(boxes.columns, BOX_ALIGNMENT // size)][-len(matrix) :]
         steps = [
@@ -342,7 +342,7 @@ def tma_boxes(tensor: Region, tile: Region, context: LoweringContext) -> Iterato
             for (pair, _, length), part in zip(whole, lengths, strict=True)
         ]
         for parts in product(*steps):
-            yield _single(tensor, tile, [*pieces, *parts], boxes, context)
+            yield _single(tensor, tile, [*pieces, *parts], boxes, context, rounds)
 
 
 def _find(tile: Region, context: LoweringContext) -> Boxes | None:
@@ -368,18 +368,20 @@ def boxes_of(tile: Region, context: LoweringContext) -> Boxes:
 _Piece = tuple[tuple[int, int], int, int]  # a dimension of the tensor and of the tile, where a part begins, its length
 
 
-def _single(tensor: Region, tile: Region, parts: Sequence[_Piece], boxes: Boxes, context: LoweringContext) -> _Box:
+def _single(
+    tensor: Region, tile: Region, parts: Sequence[_Piece], boxes: Boxes, context: LoweringContext, rounds: bool
+) -> _Box:
     """A box whose dimensions are those of the tensor."""
     covered, shared = _covered(tensor, tile, parts)
     steps = pitches(tensor.buffer)[1:]
     sizes = tuple(reversed(tensor.buffer.shape))
     extent = tuple(reversed(covered.static_extent or ()))
-    name = context.tensor_map(tensor.buffer, sizes, steps, extent, boxes.mode_bytes, map_fault)
+    name = context.tensor_map(tensor.buffer, sizes, steps, extent, boxes.mode_bytes, map_fault, rounds=rounds)
     return _Box(name, tuple(reversed(covered.start)), shared, covered)
 
 
 def _side_by_side(
-    tensor: Region, tile: Region, parts: Sequence[_Piece], boxes: Boxes, context: LoweringContext
+    tensor: Region, tile: Region, parts: Sequence[_Piece], boxes: Boxes, context: LoweringContext, rounds: bool
 ) -> _Box:
     """A box with a dimension more, along which the boxes of the tile's columns follow each other.
 
@@ -395,7 +397,7 @@ def _side_by_side(
     at.insert(row, at[0] // columns)
     extent.insert(row, extent[0] // columns)
     sizes[0], at[0], extent[0] = const(columns, INT32), ZERO, columns
-    name = context.tensor_map(tensor.buffer, tuple(sizes), tuple(steps[1:]), tuple(extent), boxes.mode_bytes, map_fault)
+    name = context.tensor_map(tensor.buffer, sizes, steps[1:], extent, boxes.mode_bytes, map_fault, rounds=rounds)
     return _Box(name, tuple(at), shared, covered)
 
 

@@ -28,6 +28,7 @@ from tilelang.targets.nvidia.isa.tensor_box import MAX_RANK, SWIZZLES, map_fault
 _DATA_TYPES = {
     "int32": 3, "int64": 5, "float16": 6, "float32": 7, "tfloat32": 7, "float64": 8, "bfloat16": 9,
 }  # fmt: skip
+_ROUNDED = 11  # CU_TENSOR_MAP_DATA_TYPE_TFLOAT32: to nearest, ties to even; infinities and NaN stay as they are
 _UNSIGNED = {1: 0, 2: 1, 4: 2, 8: 4}
 SWIZZLE_CODES = {span: code for code, span in enumerate(SWIZZLES)}  # enum CUtensorMapSwizzle: none, 32, 64, 128 bytes
 NOT_INTERLEAVED = 0  # enum CUtensorMapInterleave
@@ -37,8 +38,10 @@ ZEROS_OUTSIDE = 0  # enum CUtensorMapFloatOOBfill
 _KEPT = 1024  # addresses remembered per map
 
 
-def data_type(dtype: DType) -> int:
-    """The number of the CUtensorMapDataType by which elements of a dtype are moved."""
+def data_type(dtype: DType, *, rounds: bool = False) -> int:
+    """The number of the CUtensorMapDataType by which elements of a dtype are moved, of tfloat32 rounded if asked."""
+    if rounds and dtype == "tfloat32":
+        return _ROUNDED
     code = _DATA_TYPES.get(str(dtype), _UNSIGNED.get(dtype.storage_bytes))
     if code is None:
         raise CompilerBug(f"a tensor map cannot count elements of {dtype}")
@@ -141,7 +144,8 @@ class TensorMaps(dict[int, bytes]):
             self.dims, self.strides, *(_corners(pixels) + box if pixels else (self.box,)), self.steps,
             NOT_INTERLEAVED, SWIZZLE_CODES[shape.text.swizzle], PROMOTION, ZEROS_OUTSIDE,
         )  # fmt: skip
-        self._head = (data_type(shape.text.dtype), rank)
+        self._data_type = data_type(shape.text.dtype, rounds=shape.text.rounds)
+        self._head = (self._data_type, rank)
 
     @property
     def tensor(self) -> int:
@@ -156,7 +160,7 @@ class TensorMaps(dict[int, bytes]):
         kept.append(self)
         arrays = (ctypes.addressof(array) for array in (self.dims, self.strides, self.box, self.steps))
         return (
-            text.tensor, offset, next(iter(self)), *arrays, len(text.box), data_type(text.dtype), NOT_INTERLEAVED,
+            text.tensor, offset, next(iter(self)), *arrays, len(text.box), self._data_type, NOT_INTERLEAVED,
             SWIZZLE_CODES[text.swizzle], PROMOTION, ZEROS_OUTSIDE,
         )  # fmt: skip
 
