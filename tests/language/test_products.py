@@ -1,7 +1,9 @@
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
+import tilelang
 import tilelang.language as T
 from tilelang.dtypes import INT32
 from tilelang.errors import ProgramError
@@ -69,3 +71,32 @@ def test_gemm_options_are_checked(tensor: Tensor, stager: Stager) -> None:
         T.gemm(a, b, c, transpose_A=k == 0)  # type: ignore[arg-type]
     with pytest.raises(ProgramError, match="T.gemm: 'shared' is given as one element"):
         T.gemm(a[0, 0], b, c)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("scope", "dtype"), [("fragment", "float16"), ("shared", "float32")])
+def test_operands_are_read_before_the_accumulator_changes(scope: str, dtype: str) -> None:
+    alloc = T.alloc_fragment if scope == "fragment" else T.alloc_shared
+
+    @T.prim_func
+    def kernel(A: T.Tensor((64, 64), dtype), B: T.Tensor((64, 64), dtype)):
+        with T.Kernel(1, threads=128):
+            a, b = alloc((64, 64), dtype), T.alloc_shared((64, 64), dtype)
+            T.copy(A, a)
+            T.copy(A, b)
+            T.gemm(a, b, a)
+            T.copy(a, B)
+
+    a = np.random.default_rng(0).integers(-1, 2, (64, 64)).astype(dtype)
+    for target in ("cpu", {"kind": "cuda", "arch": "sm_90a"}, {"kind": "cuda", "arch": "sm_80"}):
+        backend = "cc" if target == "cpu" else "simulator"
+        result = tilelang.compile(kernel, out_idx=[1], target=target, execution_backend=backend)(a)
+        np.testing.assert_array_equal(a + a @ a, result)
+
+
+def test_parts_of_a_tile_that_lie_apart_are_not_copied(stager: Stager) -> None:
+    a, b = T.alloc_shared((2, 16, 16), "float32"), T.alloc_shared((16, 16), "float32")
+    T.gemm(a[0], b, a[1])  # type: ignore[arg-type]
+    T.gemm(a[k], b, a[k + 1])  # type: ignore[arg-type,index]
+    assert ["Alloc", "Alloc", "Gemm", "Gemm"] == [type(stmt).__name__ for stmt in stager.statements]
+    T.gemm(a[k % 2], b, a[1])  # type: ignore[arg-type,index]
+    assert ["Alloc", "Copy", "Gemm"] == [type(stmt).__name__ for stmt in stager.statements[4:]]

@@ -10,11 +10,16 @@ import dataclasses
 from collections.abc import Mapping
 
 from tilelang.errors import ProgramError
-from tilelang.ir.expr import Const, ExprLike, as_bool
+from tilelang.ir.buffer import Buffer, Region
+from tilelang.ir.expr import Const, ExprLike, as_bool, as_expr
+from tilelang.ir.stmt import Alloc
 from tilelang.language.api import api
 from tilelang.language.barriers import Barrier, barrier_region
+from tilelang.language.extents import difference
 from tilelang.language.operators import emit_op, plain_bool, plain_int
 from tilelang.language.regions import Operand, scalar_operand, tile_region
+from tilelang.language.stage import Stager, current
+from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import MAX_PENDING, Gemm, GemmWarpPolicy
 
 __all__ = [
@@ -89,8 +94,33 @@ def gemm(
         raise ProgramError(
             f"{what}: k_pack is {packed}", hint="leave it out: how much of K threads load at once is chosen here"
         )
+    stager = current(what)
     op = product(what, A, B, C, (transpose_A, transpose_B, transpose_a, transpose_b), policy, clear_accum)
-    emit_op(dataclasses.replace(op, wait=pending))
+    a, b = (_apart(operand, op.c, stager) for operand in (op.a, op.b))
+    emit_op(dataclasses.replace(op, a=a, b=b, wait=pending))
+
+
+def _apart(operand: Region, sums: Region, stager: Stager) -> Region:
+    """The operand, or a copy if the accumulator may overlap it: its elements are read before any of them changes."""
+    if not _may_overlap(operand, sums):
+        return operand
+    buffer = operand.buffer
+    copy = Buffer(stager.unique(f"{buffer.name}_before"), operand.extent, buffer.dtype, buffer.scope, loc=stager.loc)
+    region = Region(copy, (as_expr(0),) * copy.rank, copy.shape)
+    stager.emit(Alloc(copy))
+    stager.emit(Copy(operand, region, loc=stager.loc))
+    return region
+
+
+def _may_overlap(a: Region, b: Region) -> bool:
+    """Whether two regions on chip may have elements in common."""
+    if a.buffer is not b.buffer:
+        return a.buffer.storage is b.buffer.storage
+    m, n = a.static_extent, b.static_extent
+    gaps = [difference(x, y) for x, y in zip(a.start, b.start, strict=True)]
+    if m is None or n is None:
+        return False  # `Gemm.check` refuses it
+    return all(gap is None or -m[d] < gap < n[d] for d, gap in enumerate(gaps))
 
 
 def product(
