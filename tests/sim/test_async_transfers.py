@@ -74,6 +74,7 @@ def test_a_map_rounds_to_tf32(programs, lazy):
     array = bits.view(np.float32).reshape(4, 16)
     seen, stored = box_there_and_back(programs, (array, (16, 5), (0, 0), 0, 0), rounds=True, lazy=lazy)
     expected = round_tf32(array)
+    expected.view(np.uint32)[np.isnan(expected)] = 0x7FFFE000  # as on an H200
     assert (expected.view(np.uint32) != bits.reshape(4, 16)).any()
     np.testing.assert_array_equal(expected.view(np.uint32), stored.view(np.uint32))
     np.testing.assert_array_equal([*expected.ravel().view(np.uint32), *[0] * 16], seen.view(np.uint32))

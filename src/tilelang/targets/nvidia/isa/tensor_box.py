@@ -32,6 +32,7 @@ _MAX_EXTENT = 1 << 32
 _MAX_STRIDE = 1 << 40
 _PERMUTED = {0: 0, 32: 1, 64: 3, 128: 7}  # span of a swizzle: which bits of the number of a 128-byte line it mixes in
 SWIZZLES = tuple(_PERMUTED)
+_NAN = np.uint32(0x7FFFE000).view(np.float32)
 
 
 def swizzled(addresses: np.ndarray, span: int) -> np.ndarray:
@@ -85,8 +86,9 @@ def tensor_pieces(view: TensorMapView, at: Sequence[int], *, elements: bool = Fa
 
 
 def _rounded(contents: np.ndarray) -> np.ndarray:
-    """Elements of tfloat32 rounded, as bytes."""
-    return round_tf32(np.ascontiguousarray(contents).view(np.float32)).view(np.uint8)
+    """Elements of tfloat32 rounded, as bytes; all NaN become one, as an H200 has it."""
+    elements = round_tf32(np.ascontiguousarray(contents).view(np.float32))
+    return np.where(np.isnan(elements), _NAN, elements).view(np.uint8)
 
 
 def pixel_pieces(view: TensorMapView, at: Sequence[int], offsets: Sequence[int]) -> Pieces:

@@ -28,7 +28,7 @@ from tilelang.targets.nvidia.isa.tensor_box import MAX_RANK, SWIZZLES, map_fault
 _DATA_TYPES = {
     "int32": 3, "int64": 5, "float16": 6, "float32": 7, "tfloat32": 7, "float64": 8, "bfloat16": 9,
 }  # fmt: skip
-_ROUNDED = 11  # CU_TENSOR_MAP_DATA_TYPE_TFLOAT32: to nearest, ties to even; infinities and NaN stay as they are
+_ROUNDED = 11  # CU_TENSOR_MAP_DATA_TYPE_TFLOAT32: an H200 rounds to nearest, ties to even; any NaN is 0x7fffe000
 _UNSIGNED = {1: 0, 2: 1, 4: 2, 8: 4}
 SWIZZLE_CODES = {span: code for code, span in enumerate(SWIZZLES)}  # enum CUtensorMapSwizzle: none, 32, 64, 128 bytes
 NOT_INTERLEAVED = 0  # enum CUtensorMapInterleave
