@@ -14,6 +14,7 @@ from tilelang.passes.tile import (
     inline_bindings,
     recognize_online_softmax,
     reduce_flags,
+    unrotate_loads,
     use_minnum_maxnum,
     warn_serialized_loops,
 )
@@ -29,6 +30,7 @@ FRONT_END: tuple[Pass, ...] = (
     expand_library.PASS,
     inline_bindings.PASS,
     drop_empty_loops.PASS,
+    unrotate_loads.PASS,
     apply_tensor_layouts.PASS,
 )
 """From the staged program to a checked one of the operators that targets lower; the same for all targets."""

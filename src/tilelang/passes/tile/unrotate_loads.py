@@ -1,0 +1,276 @@
+"""Moves loads for the next iteration of a pipelined loop into that iteration, where stages of their tiles are of use.
+
+Takes a tile-level function, gives one in which the loads in front of such a loop and within it are one load again:
+
+    T.copy(K[0], K_s)
+    for j in T.Pipelined(n):               for j in T.Pipelined(n):
+        T.gemm(Q_s, K_s, S)          =>        T.copy(K[j], K_s)
+        if j + 1 < n:                          T.gemm(Q_s, K_s, S)
+            T.copy(K[j + 1], K_s)              ...
+        ...
+
+A program that keeps one tile so waits for each load; the pipelines of every machine begin with a load that fills its
+tile for the same iteration, and run it ahead in as many stages as fit. Invariant: what the program computes is the
+same. The tile is read in the loop alone, before it is loaded again; nothing that decides what is loaded is written
+meanwhile, and conditions around the load hold wherever there is a next iteration.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+
+from tilelang.analysis.thread_accesses import transfers_ownership
+from tilelang.arith.domain import Domain, facts_after, of_function, visit_in_order, visit_inside
+from tilelang.arith.prove import proves
+from tilelang.arith.simplify import simplify
+from tilelang.errors import Note
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.expr import Expr, Var, select
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.sequences import flat_statements
+from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Launch, Seq, Stmt
+from tilelang.ir.visit import (
+    defined_variables,
+    loads_of,
+    substitute,
+    variables_of,
+    walk,
+    without,
+    without_unused_bindings,
+    written_buffers,
+)
+from tilelang.isa.instruction import Instruction
+from tilelang.lowering.regions import same_region, shared_storages
+from tilelang.ops.copy import Copy
+from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.properties import Property
+from tilelang.records import record
+
+
+def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
+    return with_launches(func, lambda launch: _Loads(launch).unrotated(of_function(func)))
+
+
+@record(slots=True, eq=False)
+class _Load:
+    """A load within a loop.
+
+    Attributes:
+        copy: The load.
+        statement: The number of the loop's statement that it is, or in whose branches it stands.
+        branches: The branches around it, outermost first.
+        values: The values of the names that are bound in front of it in the loop.
+    """
+
+    copy: Copy
+    statement: int
+    branches: tuple[If, ...]
+    values: Mapping[Var, Expr]
+
+
+class _Loads:
+    """The loads of a launch."""
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._writers: dict[Buffer, list[Stmt]] = {}  # the statements that write a storage
+        self._touching: dict[Buffer, list[Stmt]] = {}
+        self._viewed: set[Buffer] = set()
+        self._notes: list[Note] = []
+        for stmt in walk(launch.body):
+            for buffer in set(written_buffers(stmt)):
+                self._writers.setdefault(buffer.storage, []).append(stmt)
+            for storage in set(shared_storages(stmt)):
+                self._touching.setdefault(storage, []).append(stmt)
+            if isinstance(stmt, Alloc) and stmt.buffer.view_of is not None:
+                self._viewed.add(stmt.buffer.storage)
+
+    def unrotated(self, domain: Domain) -> Launch:
+        """The launch with loads in the iterations that read them; `domain` has the facts around it."""
+        made = self._visit(self._launch, domain)
+        if made is self._launch or not isinstance(made, Launch):
+            return self._launch
+        return dataclasses.replace(made, plan=dataclasses.replace(made.plan, notes=(*made.plan.notes, *self._notes)))
+
+    def _visit(self, node: Stmt, domain: Domain) -> Stmt:
+        if not isinstance(node, Seq):
+            return visit_inside(node, domain, self._visit)
+        node = visit_in_order(node, domain, self._visit)
+        statements = flat_statements(node)
+        for stmt in tuple(statements):
+            if isinstance(stmt, For) and _is_pipelined(stmt):
+                position = statements.index(stmt)
+                statements[: position + 1] = self._with_loop(statements[:position], stmt, domain)
+        same = statements == flat_statements(node)
+        return node if same else Seq(tuple(statements), loc=node.loc)
+
+    def _with_loop(self, before: list[Stmt], loop: For, domain: Domain) -> list[Stmt]:
+        """The statements in front of a loop, and the loop."""
+        body = flat_statements(loop.body)
+        loads = list(_loads(body))
+        if not any(isinstance(stmt, Copy) for stmt in before) or not loads or any(map(_synchronizes, walk(loop))):
+            return [*before, loop]
+        for stmt in before:
+            domain = facts_after(stmt, domain)
+        moved: dict[Copy, Copy] = {}
+        dropped: set[Stmt] = set()
+        for tile in dict.fromkeys(load.copy.dst.buffer for load in loads):
+            rotation = _Rotation(loop, before, domain, self._writers)
+            pairs = self._pairs(tile, before, body, loads)
+            made = {load.copy: rotation.in_its_iteration(first, load) for first, load in pairs}
+            if made and None not in made.values():
+                moved |= {old: new for old, new in made.items() if new is not None}
+                dropped |= {*made, *(first for first, _ in pairs)}
+        if not moved:
+            return [*before, loop]
+        names = dict.fromkeys(f"'{new.dst.buffer.name}'" for new in moved.values())
+        is_loaded, reads = ("is loaded", "reads it") if len(names) == 1 else ("are loaded", "reads them")
+        where = f"in the iteration that {reads}, not in the one before"
+        self._notes.append(Note(f"T.Pipelined: {' and '.join(names)} {is_loaded} {where}", loop.loc))
+        branches = {load.branches for load in loads if load.copy in moved}
+        emptied = _without_copies([stmt for stmt in body if stmt not in dropped], dropped, branches)
+        made_body = without_unused_bindings(Seq((*moved.values(), *emptied), loc=loop.body.loc), _names(loop.body))
+        return [*(s for s in before if s not in dropped), dataclasses.replace(loop, body=made_body)]
+
+    def _pairs(
+        self, tile: Buffer, before: Sequence[Stmt], body: Sequence[Stmt], loads: Sequence[_Load]
+    ) -> list[tuple[Copy, _Load]]:
+        """The loads of a tile in front of a loop, each with that of the same part within; none if others touch it."""
+        within = [load for load in loads if load.copy.dst.buffer is tile]
+        pairs = [
+            (first, load)
+            for load in within
+            for first in before
+            if isinstance(first, Copy) and same_region(first.dst, load.copy.dst) and _are_alike(first, load.copy)
+        ]
+        ours: set[Stmt] = {stmt for first, load in pairs for stmt in (first, load.copy)}
+        readers = [stmt for stmt in self._touching[tile.storage] if stmt not in ours]
+        ahead = {stmt for each in body[: min(load.statement for load in within)] for stmt in walk(each)}
+        alone = ours == set(self._writers[tile.storage]) and len(ours) == 2 * len(within) == 2 * len(pairs)
+        return pairs if alone and readers and ahead.issuperset(readers) and tile.storage not in self._viewed else []
+
+
+@record(slots=True, eq=False)
+class _Rotation:
+    """A loop, with the statements in front of it in its sequence, the facts there, and the writers of each storage."""
+
+    loop: For
+    before: Sequence[Stmt]
+    domain: Domain
+    writers: Mapping[Buffer, Sequence[Stmt]]
+
+    def in_its_iteration(self, first: Copy, load: _Load) -> Copy | None:
+        """A load in the iteration that reads its tile, the first of which reads that of `first`; None if unproven."""
+        loop, copy = self.loop, load.copy
+        values = _bound(self.before[: self.before.index(first)])
+        known = {var: value for var, value in values.items() if self._keeps(value, self._written(0))}
+        written = self._written(self.before.index(first))
+        inner = {var for stmt in walk(loop.body) for var in defined_variables(stmt)}
+        indices = [substitute(index, load.values) for index in copy.source_indices]
+        conditions = [substitute(branch.condition, load.values) for branch in load.branches]
+        deciding = [*indices, *conditions]
+        if copy.src.buffer.storage in written or not all(self._keeps(each, written) for each in deciding):
+            return None
+        if not all(self._keeps(index, written) for index in first.source_indices):
+            return None
+        if any(not inner.isdisjoint(variables_of(each)) for each in deciding):
+            return None
+        var, step = loop.var, loop.step
+        later = self.domain.with_loop(var, loop.start + step, loop.stop, step)
+        if not all(proves(substitute(each, {var: var - step}), later) for each in conditions):
+            return None
+        inside = self.domain.with_loop(var, loop.start, loop.stop, step)
+        made: list[Expr] = []
+        for initial, index in zip(first.source_indices, indices, strict=True):
+            begin = substitute(index, {var: loop.start - step})
+            index = simplify(substitute(index, {var: var - step}), inside)
+            both = (simplify(substitute(each, known), self.domain) for each in (initial, begin))
+            if not proves(operator.eq(*both), self.domain):
+                if loads_of(initial) or loads_of(index):
+                    return None
+                index = select(var == loop.start, initial, index)
+            made.append(index)
+        rank = len(copy.src.start)
+        return dataclasses.replace(copy, src=Region(copy.src.buffer, tuple(made[:rank]), tuple(made[rank:])))
+
+    def _written(self, position: int) -> set[Buffer]:
+        """What the loop writes, and the statements in front of it from a position on."""
+        around = (*self.before[position:], self.loop)
+        return {buffer.storage for each in around for stmt in walk(each) for buffer in written_buffers(stmt)}
+
+    def _keeps(self, value: Expr, written: set[Buffer]) -> bool:
+        """Whether a value is the same in front of the loop and in its iterations."""
+        storages = {load.buffer.storage for load in loads_of(value)}
+        return storages.isdisjoint(written)
+
+
+def _is_pipelined(loop: For) -> bool:
+    """Whether a loop is to be pipelined with stages that the compiler assigns."""
+    spec = loop.pipeline
+    pipelined = loop.kind is ForKind.PIPELINED and spec is not None and spec.num_stages > 0
+    return pipelined and spec is not None and not spec.places_statements
+
+
+def _synchronizes(stmt: Stmt) -> bool:
+    """Whether a statement orders threads, or waits for what they do asynchronously, as the user says."""
+    routine = stmt.routine if isinstance(stmt, CallStmt) else None
+    asynchronous = isinstance(routine, Instruction) and routine.async_unit is not None
+    return asynchronous or transfers_ownership(stmt) or isinstance(stmt, If) and stmt.group is not None
+
+
+def _loads(body: Sequence[Stmt]) -> Iterator[_Load]:
+    """The loads from global to shared memory in the statements of a loop, and in branches of it."""
+    values: dict[Var, Expr] = {}
+    for number, stmt in enumerate(body):
+        yield from _loads_of(stmt, number, (), values)
+        values |= _bound([stmt], values)
+
+
+def _loads_of(stmt: Stmt, number: int, branches: tuple[If, ...], values: Mapping[Var, Expr]) -> Iterator[_Load]:
+    if isinstance(stmt, Copy) and stmt.src.buffer.scope is Scope.GLOBAL and stmt.dst.buffer.scope is Scope.SHARED:
+        yield _Load(stmt, number, branches, dict(values))
+    elif isinstance(stmt, If) and stmt.else_body is None:
+        inner = flat_statements(stmt.then_body)
+        for position, each in enumerate(inner):
+            yield from _loads_of(each, number, (*branches, stmt), {**values, **_bound(inner[:position], values)})
+
+
+def _bound(statements: Sequence[Stmt], values: Mapping[Var, Expr] | None = None) -> dict[Var, Expr]:
+    """The values of the names that statements bind, without names that they or those before them bind."""
+    found = dict(values or {})
+    for stmt in statements:
+        if isinstance(stmt, Bind):
+            found[stmt.var] = substitute(stmt.value, found)
+    return found
+
+
+def _are_alike(first: Copy, second: Copy) -> bool:
+    """Whether two synchronous loads differ in the place of their source alone."""
+    plain = dataclasses.replace(second, src=first.src, dst=first.dst, loc=first.loc)
+    same = all(getattr(plain, field.name) == getattr(first, field.name) for field in dataclasses.fields(first))
+    return same and first.src.buffer is second.src.buffer and first.barrier is None and not first.is_async
+
+
+def _without_copies(body: Sequence[Stmt], copies: set[Stmt], branches: set[tuple[If, ...]]) -> list[Stmt]:
+    """The statements of a loop without moved copies, and without branches around them that hold nothing else."""
+    around = {branch for each in branches for branch in each}
+    left: list[Stmt] = []
+    for stmt in body:
+        if stmt in around:
+            stmt = without_unused_bindings(without(stmt, copies), _names(stmt))
+            if all(isinstance(each, Seq | If) for each in walk(stmt)):
+                continue
+        left.append(stmt)
+    return left
+
+
+def _names(stmt: Stmt) -> set[Var]:
+    return {var for each in walk(stmt) if isinstance(each, Bind) for var in defined_variables(each)}
+
+
+PASS = Pass(
+    "unrotate_loads", _run, Level.TILE, Level.TILE,
+    requires=(Property.RULES_CHECKED, Property.SUBSCRIPTS_AFFINE),
+)

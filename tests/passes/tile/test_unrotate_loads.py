@@ -1,0 +1,188 @@
+"""Loads for the next iteration stand in the iteration that reads them, where nothing else that is computed changes."""
+
+import numpy as np
+import pytest
+
+import tilelang
+import tilelang.language as T
+from tilelang.ir.printer import to_text
+from tilelang.ir.sequences import flat_statements
+from tilelang.ir.stmt import For, If, Launch
+from tilelang.ir.visit import walk
+from tilelang.ops.copy import Copy
+from tilelang.passes.base import PassContext
+from tilelang.passes.tile import inline_bindings
+from tilelang.passes.tile.unrotate_loads import PASS
+
+N = 4
+
+
+def unrotated(func):
+    return PASS.run(inline_bindings.PASS.run(func, PassContext()), PassContext())
+
+
+def loads(func):
+    """The first indices of all loads of tile K_s, and whether they are in a loop's sequence."""
+    loops = [s for s in walk(func.body) if isinstance(s, For)]
+    inside = {s for loop in loops for s in flat_statements(loop.body)}
+    found = [s for s in walk(func.body) if isinstance(s, Copy) and s.dst.buffer.name == "K_s"]
+    return [(to_text(copy.src.start[0]), copy in inside) for copy in found]
+
+
+def kernel(within, first=lambda K, K_s, at: T.copy(K[0, 0], K_s), behind=None, start=0, stages=2, **placed):
+    """A loop of a gemm with tile K_s, in front of, within and behind which users load it."""
+
+    @T.prim_func
+    def main(K: T.Tensor((64 * N + 64, 64), "float16"), at: T.Tensor((N + 1,), "int32"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            K_s = T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            count = T.alloc_var("int32", init=1)
+            T.clear(C_l)
+            first(K, K_s, at)
+            for j in T.Pipelined(start, N, num_stages=stages, **placed):
+                T.gemm(K_s, K_s, C_l)
+                within(K, K_s, at, j, count, C_l)
+            if behind is not None:
+                behind(K_s, C_l)
+            T.copy(C_l, C)
+
+    return main
+
+
+def plain(K, K_s, at, j, count, C_l):
+    T.copy(K[(j + 1) * 64, 0], K_s)
+
+
+@T.macro
+def guarded(K, K_s, at, j, count, C_l):
+    if j + 1 < N:
+        T.copy(K[(j + 1) * 64, 0], K_s)
+
+
+@T.macro
+def guarded_twice(K, K_s, at, j, count, C_l):
+    if j < N - 1:
+        row = (j + 1) * 64
+        if j != N - 1:
+            T.copy(K[row, 0], K_s)
+            C_l[0, 0] += 1
+
+
+@T.macro
+def from_table(K, K_s, at, j, count, C_l):
+    row = at[j + 1]
+    T.copy(K[row * 64, 0], K_s)
+
+
+def first_from_table(K, K_s, at):
+    T.copy(K[at[0] * 64, 0], K_s)
+
+
+ROTATED = [
+    pytest.param(kernel(plain), "j * 64", id="plain"),
+    pytest.param(kernel(guarded), "j * 64", id="guarded"),
+    pytest.param(kernel(guarded_twice), "j * 64", id="in inner branches beside others"),
+    pytest.param(kernel(plain, lambda K, K_s, at: T.copy(K[64, 0], K_s), start=1), "j * 64", id="from another start"),
+    pytest.param(kernel(from_table, first_from_table), "at[j] * 64", id="from a table"),
+    pytest.param(
+        kernel(plain, lambda K, K_s, at: T.copy(K[128, 0], K_s)), "T.if_then_else(j == 0, 128, j * 64)", id="from another place"
+    ),
+]
+
+
+@pytest.mark.parametrize(("func", "row"), ROTATED)
+def test_a_load_for_the_next_iteration_is_done_in_that_iteration(func, row):
+    assert [(row, True)] == loads(unrotated(func))
+
+
+@pytest.mark.parametrize(("func", "row"), ROTATED)
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_the_loop_computes_the_same(func, row, arch):
+    rng = np.random.default_rng(5)
+    keys = rng.integers(-2, 3, (64 * N + 64, 64)).astype(np.float16)
+    table = rng.permutation(N + 1).astype(np.int32)
+    results = []
+    for backend, target in (("reference", "cpu"), ("simulator", {"kind": "cuda", "arch": arch})):
+        C = np.zeros((64, 64), np.float32)
+        tilelang.compile(func, target=target, execution_backend=backend)(keys, table, C)
+        results.append(C)
+    np.testing.assert_array_equal(*results)
+
+
+def test_branches_keep_what_else_is_in_them():
+    func = unrotated(kernel(guarded_twice))
+    assert 2 == len([s for s in walk(func.body) if isinstance(s, If)])
+    assert not [s for s in walk(unrotated(kernel(guarded)).body) if isinstance(s, If)]
+
+
+def test_a_note_names_the_tile():
+    (launch,) = (s for s in walk(unrotated(kernel(plain)).body) if isinstance(s, Launch))
+    (note,) = launch.plan.notes
+    assert "T.Pipelined: 'K_s' is loaded in the iteration that reads it, not in the one before" == note.text
+
+
+@T.macro
+def guarded_by_data(K, K_s, at, j, count, C_l):
+    if at[j] > 2:
+        T.copy(K[(j + 1) * 64, 0], K_s)
+
+
+@T.macro
+def guarded_too_soon(K, K_s, at, j, count, C_l):
+    if j + 2 < N:
+        T.copy(K[(j + 1) * 64, 0], K_s)
+
+
+@T.macro
+def in_either_branch(K, K_s, at, j, count, C_l):
+    if j + 1 < N:
+        T.copy(K[(j + 1) * 64, 0], K_s)
+    else:
+        C_l[0, 0] = 1
+
+
+def read_behind(K, K_s, at, j, count, C_l):
+    T.copy(K[(j + 1) * 64, 0], K_s)
+    T.gemm(K_s, K_s, C_l)
+
+
+def at_a_moved_place(K, K_s, at, j, count, C_l):
+    T.copy(K[count * 64, 0], K_s)
+    count += 1
+
+
+def of_a_part(K, K_s, at, j, count, C_l):
+    T.copy(K[(j + 1) * 64, 0], K_s[0:32, :])
+
+
+def with_written_source(K, K_s, at, j, count, C_l):
+    T.copy(K[(j + 1) * 64, 0], K_s)
+    K[0, 0] = 1
+
+
+def with_another_writer(K, K_s, at, j, count, C_l):
+    K_s[0, 0] = 1
+    T.copy(K[(j + 1) * 64, 0], K_s)
+
+
+LEFT = {
+    "guarded by data": kernel(guarded_by_data),
+    "guarded too soon": kernel(guarded_too_soon),
+    "in a branch with another one": kernel(in_either_branch),
+    "read behind it": kernel(read_behind),
+    "read behind the loop": kernel(plain, behind=lambda K_s, C_l: T.gemm(K_s, K_s, C_l)),
+    "at a moved place": kernel(at_a_moved_place),
+    "of a part": kernel(of_a_part),
+    "of what is written": kernel(with_written_source),
+    "with another writer": kernel(with_another_writer),
+    "from two tables": kernel(from_table, lambda K, K_s, at: T.copy(K[at[1] * 64, 0], K_s)),
+    "not pipelined": kernel(plain, stages=0),
+    "placed": kernel(plain, order=[0, 1], stage=[0, 0]),
+}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_other_loads_stay_where_they_are(name):
+    func = inline_bindings.PASS.run(LEFT[name], PassContext())
+    assert PASS.run(func, PassContext()) is func
