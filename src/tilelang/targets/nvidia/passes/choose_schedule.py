@@ -19,7 +19,7 @@ from tilelang.arith.domain import of_function
 from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import Alloc, For, Launch, Seq, Stmt
+from tilelang.ir.stmt import Alloc, Launch, Seq, Stmt
 from tilelang.ir.timeline import Timeline
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.lowering.lowering import Lowerings
@@ -59,6 +59,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.launch_rules import (
 )
 from tilelang.targets.nvidia.passes.warp_specialization.loop_schedules import loop_schedules
 from tilelang.targets.nvidia.passes.warp_specialization.pad_rows import pad_rows_to_swizzle_span
+from tilelang.targets.nvidia.passes.warp_specialization.placed_loops import Placed, with_free_loops
 from tilelang.targets.nvidia.passes.warp_specialization.prepared_loops import (
     LoopSchedule,
     issues_in_order,
@@ -111,10 +112,11 @@ class _Launches(Rewriter):
     def stmt(self, node: Stmt) -> Stmt | None:
         if not isinstance(node, Launch):
             return self.rebuild_stmt(node)
-        pipelined = pipelined_loops(node.body)
+        free_node, placed = with_free_loops(node)
+        pipelined = pipelined_loops(free_node.body)
         if not any(isinstance(s, Gemm) for loop in pipelined for s in walk(loop)):
-            return _with_placed_loops_noted(node)
-        body = WithExactBounds().visit(node.body) or node.body
+            return node
+        body = WithExactBounds().visit(free_node.body) or free_node.body
         padded_node = pad_rows_to_swizzle_span(dataclasses.replace(node, body=body), self._capabilities.layouts)
         overrides = given = self._overrides[node]
         asked = min(node.hints.min_blocks_per_sm or 1, MAX_BLOCKS_PER_SM)
@@ -122,7 +124,7 @@ class _Launches(Rewriter):
             overrides = dataclasses.replace(overrides, blocks_per_sm=blocks)
         notes = [*node.plan.notes]
         for each in dict.fromkeys((overrides, given)):
-            choice = _Choice(self._func, padded_node, self._capabilities, each)
+            choice = _Choice(self._func, padded_node, self._capabilities, each, placed)
             try:
                 schedule = choice.schedule()
                 break
@@ -130,7 +132,7 @@ class _Launches(Rewriter):
                 what = "not specialized" if each == given else ONE_BLOCK
                 notes.append(Note(f"{what}: {reason}", node.loc))
                 if each == given and fields_set(given):
-                    self._check_alone(padded_node, given, str(reason))
+                    self._check_alone(padded_node, given, str(reason), placed)
         else:
             return dataclasses.replace(node, plan=dataclasses.replace(node.plan, notes=tuple(notes)))
         node = padded_node
@@ -148,31 +150,19 @@ class _Launches(Rewriter):
         node = self._capabilities.with_plans(choice.prepared or choice.launch, choice.gemms, schedule.tile_threads)
         return dataclasses.replace(node, hints=dataclasses.replace(node.hints, cluster=schedule.cluster), plan=plan)
 
-    def _check_alone(self, launch: Launch, overrides: ScheduleOverrides, reason: str) -> None:
+    def _check_alone(self, launch: Launch, overrides: ScheduleOverrides, reason: str, placed: Placed) -> None:
         """Raises if warps are not specialized because of what the user sets."""
         free = ScheduleOverrides(specialized=overrides.specialized)
         try:
-            fitting = _Choice(self._func, launch, self._capabilities, free).schedule()
+            fitting = _Choice(self._func, launch, self._capabilities, free, placed).schedule()
         except NotSpecialized:
             return
         possible = dataclasses.replace(fitting.overrides(), blocks_per_sm=fitting.blocks_per_sm)
         raise impossible_together(launch, overrides, reason, possible)
 
 
-def _with_placed_loops_noted(launch: Launch) -> Launch:
-    """A launch without loops for a producer, which says so of those whose loads the user places."""
-    placed = [s for s in walk(launch.body) if isinstance(s, For) and s.pipeline and s.pipeline.places_statements]
-    notes = [
-        Note("not specialized: `order` and `stage` say when the threads of this loop load its tiles", loop.loc)
-        for loop in placed
-        if any(isinstance(s, Gemm) for s in walk(loop))
-    ]
-    plan = dataclasses.replace(launch.plan, notes=(*launch.plan.notes, *notes))
-    return dataclasses.replace(launch, plan=plan) if notes else launch
-
-
 class _Choice:
-    """The choice for one launch.
+    """The choice for one launch, whose loops are the compiler's but for those that the user places.
 
     Attributes:
         launch: The launch, with operands in registers where that pays.
@@ -186,10 +176,15 @@ class _Choice:
     """
 
     def __init__(
-        self, func: PrimFunc, launch: Launch, capabilities: TargetCapabilities, overrides: ScheduleOverrides
+        self,
+        func: PrimFunc,
+        launch: Launch,
+        capabilities: TargetCapabilities,
+        overrides: ScheduleOverrides,
+        placed: Placed,
     ) -> None:
         self.launch = launch
-        self._func, self._capabilities = func, capabilities
+        self._func, self._capabilities, self._placed = func, capabilities, placed
         self._demoted: dict[Launch, list[Buffer]] = {}
         self._launch = flatten_sequences(launch)
         self._target = capabilities.context.target
@@ -228,6 +223,8 @@ class _Choice:
 
     def _with_held_operands(self, consumers: int) -> LoadGroups | None:
         """Holds operands in registers; the load groups of what that makes of the launch, if anything."""
+        if self._placed:
+            return None  # the user counts the statements
         held, notes = with_held_operands(self._launch, self.gemms, consumers, self._capabilities)
         if held is self._launch:
             return None
@@ -394,9 +391,11 @@ class _Choice:
         given, double = (None, False) if alone else (given, double)
         in_flight = self._overrides.mma_in_flight
         self.loop_schedules, self.loop_notes, self.in_order = loop_schedules(
-            launch, groups, capabilities, schedule, domain, given, double=double, in_flight=in_flight
+            launch, groups, capabilities, schedule, domain, given, self._placed, double=double, in_flight=in_flight
         )
         reordered = [each for each in self.loop_schedules if not each.schedule.in_flight]
+        if alone and any(each.required for each in reordered):
+            raise NotSpecialized("consumers in the user's `order` and `stage` need two stages of tiles of their own")
         if alone:
             self.in_order += (each.timeline_in_order for each in reordered)
             self.loop_schedules = [each for each in self.loop_schedules if each.schedule.in_flight]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
+from types import MappingProxyType
 
 from tilelang.analysis.divergence import divergence
 from tilelang.analysis.stage_order import keeps, nearest_legal
@@ -53,6 +54,8 @@ from tilelang.targets.nvidia.passes.costs import gemm_work, rates_of, thread_wor
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities, divides_columns
 from tilelang.targets.nvidia.passes.warp_specialization.faster_tiles import faster_tiles
 from tilelang.targets.nvidia.passes.warp_specialization.gemm_graph import gemm_graph
+from tilelang.targets.nvidia.passes.warp_specialization.launch_rules import NotSpecialized
+from tilelang.targets.nvidia.passes.warp_specialization.placed_loops import Placed, PlacedLoop
 from tilelang.targets.nvidia.passes.warp_specialization.prepared_loops import LoopSchedule
 from tilelang.targets.nvidia.passes.warp_specialization.producer_loads import partition_names, producer_loads
 from tilelang.targets.nvidia.passes.warp_specialization.register_budget import loop_values, registers_for_tiles
@@ -80,6 +83,7 @@ def loop_schedules(
     schedule: Schedule,
     domain: Domain,
     given: Sequence[Placement | None] | None = None,
+    placed: Placed = MappingProxyType({}),
     *,
     double: bool = False,
     in_flight: int | None = None,
@@ -93,11 +97,13 @@ def loop_schedules(
         schedule: The schedule of the launch.
         domain: What holds outside of the launch.
         given: The placements that a saved schedule has; None if there is none.
+        placed: The loops that the user places, whose consumers keep that placement if there is no saved schedule.
         double: Whether computed tiles may have two versions.
         in_flight: How many gemms the user wants in flight where a loop is one gemm.
 
     Raises:
         ProgramError: A given placement does not fit its loop.
+        NotSpecialized: Consumers cannot keep a placement of the user.
     """
     domain = domain.with_extents(launch.block_vars, launch.grid)
     loops = pipelined_loops(launch.body)
@@ -115,13 +121,16 @@ def loop_schedules(
             # they wait for those before in any order: retention in chunks was 2 to 9 % slower on an H200 in another one
             found = "it stores results asynchronously"
         else:
+            hand = placed.get(loop.var)
             scheduling = _Scheduling(
-                loop, saved, launch, load_groups, capabilities, schedule, domain, double, in_flight
+                loop, saved, hand, launch, load_groups, capabilities, schedule, domain, double, in_flight
             )
             found = scheduling.best()
             notes += scheduling.of_more_warpgroups()
         if saved is not None and isinstance(found, str):
             raise impossible_placement(loop, saved, found)
+        if loop.var in placed and isinstance(found, str):
+            raise NotSpecialized(f"consumers cannot keep `order` and `stage` of T.Pipelined: {found}")
         if not isinstance(found, str) and found.applies and (given is None or saved or found.schedule.in_flight):
             schedules.append(found)
             notes += [] if found.speculative is None else [found.speculative.note]
@@ -178,11 +187,13 @@ class _Scheduling:
     Attributes:
         loop: The loop.
         saved: The placement that a saved schedule has for it; None if there is none.
+        placed: How the user places it; None where that is left to the compiler.
         launch: As `loop_schedules` takes them, like all others.
     """
 
     loop: For
     saved: Placement | None
+    placed: PlacedLoop | None
     launch: Launch
     load_groups: Sequence[LoadGroup]
     capabilities: TargetCapabilities
@@ -210,7 +221,8 @@ class _Scheduling:
 
     def _speculative(self) -> SpeculativeLoop | None:
         """The loop with a speculative step, if its warpgroups can vote and its schedule may have two stages."""
-        if not MIN_SPECULATING_WARPGROUPS <= self.schedule.consumers <= MAX_VOTING_WARPGROUPS:
+        can_vote = MIN_SPECULATING_WARPGROUPS <= self.schedule.consumers <= MAX_VOTING_WARPGROUPS
+        if self.placed is not None or not can_vote:
             return None
         step = self._repeatable_step()
         return None if step is None else with_speculation(self.loop, step)
@@ -245,6 +257,8 @@ class _Scheduling:
         def of_body(operands: tuple[Buffer, ...], ready: For) -> LoopSchedule | str:
             return self._of_body(ready, (*operands, *tiles), speculative, inside)
 
+        if self.placed is not None:
+            return of_body((), loop)
         whole, parts = (prepared(loop, changed, self.launch, separate=separate) for separate in (False, True))
         best = of_body(*whole)
         if len(flat_statements(whole[1].body)) == len(flat_statements(parts[1].body)):
@@ -320,12 +334,17 @@ class _Scheduling:
         if computed and not best.applies:
             doubled = found(computed)
             best = doubled if doubled.applies else best
-        if self.saved is not None:
-            if reason := _violation(body, best.graph, self.saved):
+        required = self.saved
+        if required is None and self.placed is not None and len(body.statements) > 1:
+            required = self.placed.of_consumers(body)
+            if required is None:
+                return "its statements are not those of the program"
+        if required is not None:
+            if reason := _violation(body, best.graph, required):
                 return reason
-            stage, sequence = self.saved.stage, self.saved.sequence
-            required = ModuloSchedule(stage, sequence, cycles_of(best.graph, stage, sequence))
-            best = dataclasses.replace(best, schedule=required, required=True)
+            stage, sequence = required.stage, required.sequence
+            kept = ModuloSchedule(stage, sequence, cycles_of(best.graph, stage, sequence))
+            best = dataclasses.replace(best, schedule=kept, required=True)
         if best.schedule.stages == 1 and consumers > 1:
             best = dataclasses.replace(best, computed=computed)
         return best
