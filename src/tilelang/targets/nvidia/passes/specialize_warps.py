@@ -48,6 +48,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.epilogue import (
     EpilogueStore,
     StageEpilogue,
     split_into_parts,
+    stored_directly,
 )
 from tilelang.targets.nvidia.passes.warp_specialization.own_iterations import with_own_iterations
 from tilelang.targets.nvidia.passes.warp_specialization.rotation import with_rotation
@@ -116,9 +117,11 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
     cluster_sums = [s for s in walk(launch.body) if isinstance(s, ClusterSum)]
     of_sums = {buffer for each in cluster_sums for buffer in (each.parts.buffer, each.barrier.buffer)}
     launch = _without_allocs(launch, of_sums)
+    to_global = capabilities.epilogue_stores(launch, schedule.tile_threads, int(schedule.persistent))
+    launch = launch if schedule.epilogue_parts else stored_directly(launch, to_global)
     stores = tuple(
         split_into_parts(each, schedule.epilogue_parts)
-        for each in capabilities.epilogue_stores(launch, schedule.tile_threads, int(schedule.persistent))
+        for each in to_global
         if (schedule.staged_additions if each.adds and each.pipelined else schedule.epilogue_parts)
     )
     loops = [stmt for stmt in walk(launch.body) if isinstance(stmt, For)]

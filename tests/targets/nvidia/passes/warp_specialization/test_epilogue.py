@@ -8,7 +8,11 @@ from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Seq
 from tilelang.schedule.load_groups import flatten_sequences
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import target_capabilities
-from tilelang.targets.nvidia.passes.warp_specialization.epilogue import StageEpilogue, split_into_parts
+from tilelang.targets.nvidia.passes.warp_specialization.epilogue import (
+    StageEpilogue,
+    split_into_parts,
+    stored_directly,
+)
 
 
 def leaving(func):
@@ -153,6 +157,20 @@ def test_the_user_s_own_tile_is_taken_where_it_serves_nothing_else():
     _, first, second = from_line(text, "wait for stores(read=False)")[:3]
     assert "T.copy(C_l, C_s)" == first
     assert "is_async=True" in second
+
+
+@pytest.mark.parametrize("reads_it", ["", "the tile"])
+def test_results_are_stored_from_registers_where_the_user_s_own_tile_serves_nothing_else(reads_it):
+    func = own_tile(reads_it=reads_it)
+    launch = flatten_sequences(launch_of(func))
+    stores = target_capabilities(func, TABLE, context()).epilogue_stores(launch, 128)
+    assert bool(stores) is not bool(reads_it)
+    made = stored_directly(launch, stores)
+    assert (made is launch) is bool(reads_it)
+    if not reads_it:
+        (store,) = from_line(to_text(made.body), "T.copy(C_l, ")[:1]
+        assert store.startswith("T.copy(C_l, C[bx * 64")
+        assert "C_s" not in to_text(made.body)
 
 
 def test_results_pass_in_parts_beside_the_user_s_own_tile():

@@ -59,8 +59,10 @@ def through_tile(how):
             C_s = T.alloc_shared((128, 256), "float16")
             if how == "annotated":
                 T.annotate_layout({C_s: T.make_swizzled_layout(C_s)})
-            if how == "idle tiles":
-                T.alloc_shared((256, 256), "float16")
+            if how in ("idle tiles", "large tiles"):
+                others = T.alloc_shared((256, 256 if how == "idle tiles" else 232), "float16")
+            if how == "large tiles":
+                others[0, 0] = 1
             T.clear(C_l)
             for k in T.Pipelined(64, num_stages=3):
                 T.copy(A[bx * 128, k * 64], A_s)
@@ -81,11 +83,12 @@ def through_tile(how):
     [
         ("at once", SharedMemoryBudget(4, 1, 2)),
         ("idle tiles", SharedMemoryBudget(4, 1, 2)),
+        ("large tiles", SharedMemoryBudget(2, 1, 0)),
         ("annotated", SharedMemoryBudget(3, 1, 1)),
         ("computes between", SharedMemoryBudget(3, 1, 0)),
     ],
 )
-def test_a_tile_of_the_program_is_left_out_where_parts_save_space(how, expected):
+def test_a_tile_of_the_program_is_left_out_where_that_saves_space(how, expected):
     assert expected == budget(through_tile(how))
 
 

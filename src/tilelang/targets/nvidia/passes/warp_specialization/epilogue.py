@@ -48,7 +48,8 @@ class EpilogueStore:
             None where the program needs that tile.
         loops: The number of loops around the copy.
         pipelined: Whether one of these loops is pipelined.
-        parts: In how many parts, one after another, the results pass through the tile.
+        parts: In how many parts, one after another, the results pass through the tile; 0 if they do not, and `direct`
+            stands for the copy.
         by_rows: Whether these are parts of the rows, not of the columns: where gemms write results transposed, columns
             are divided among threads.
     """
@@ -82,6 +83,13 @@ def split_into_parts(store: EpilogueStore, parts: int) -> EpilogueStore:
         return store
     extents = drop_units(_part(store, copy, 0, parts).dst.extent)
     return dataclasses.replace(store, staging=_staging(copy, extents), parts=parts)
+
+
+def stored_directly(launch: Launch, stores: Sequence[EpilogueStore]) -> Launch:
+    """The launch with results stored from registers that pass through a tile of the program for nothing else."""
+    direct = [each for each in stores if each.writer is not None and each.direct is not None and not each.pipelined]
+    stage = StageEpilogue([dataclasses.replace(each, parts=0) for each in direct])
+    return dataclasses.replace(launch, body=stage.visit(launch.body) or Seq((), loc=launch.loc)) if direct else launch
 
 
 def has_full_rows(store: EpilogueStore, parts: int) -> bool:
@@ -313,6 +321,8 @@ class StageEpilogue(Rewriter):
 
     def _staged_store(self, store: EpilogueStore) -> list[Stmt]:
         copy = store.copy
+        if store.parts == 0 and store.direct is not None:
+            return [store.direct]
         if store.writer is not None and store.parts == 1 or store.direct is None:
             return [_async_store(copy, whole(store.staging))]
         body: list[Stmt] = []

@@ -147,7 +147,7 @@ def _epilogue_choices(stores: Sequence[EpilogueStore], overrides: ScheduleOverri
 
 def _staging(stores: Sequence[EpilogueStore], epilogue_parts: int) -> int:
     """Bytes of the staging tiles for `epilogue_parts` parts, including tiles of the program that serve as such."""
-    used = [each for each in stores if epilogue_parts or each.writer is not None]
+    used = [each for each in stores if epilogue_parts or each.writer is not None and each.direct is None]
     if epilogue_parts:
         used = [split_into_parts(each, epilogue_parts) for each in used]
     return sum(_size(each.staging) for each in used)
