@@ -21,7 +21,7 @@ from tilelang.ir.pipeline import (
     ReleaseTo,
     Wait,
 )
-from tilelang.ir.stmt import Alloc, Launch, Seq, Stmt
+from tilelang.ir.stmt import Alloc, Launch, Seq, Stmt, Store
 from tilelang.ir.visit import accessed_buffers, walk
 
 
@@ -136,6 +136,12 @@ def wrong_fill(node: Stmt) -> Iterator[Stmt | None]:
         yield dataclasses.replace(node, barrier=dataclasses.replace(barrier, start=start))
 
 
+def not_counted(node: Stmt) -> Iterator[Stmt | None]:
+    """A partition does not count fills."""
+    if isinstance(node, Store) and node.buffer.name == "fills":
+        yield None
+
+
 CHANGES: dict[str, Change] = {
     "acquire removed": removed(Acquire),
     "commit removed": removed(Commit),
@@ -149,6 +155,7 @@ CHANGES: dict[str, Change] = {
     "wrong stage waited for": wrong_index(Wait),
     "wrong stage released": always_first,
     "wrong stage filled": wrong_fill,
+    "fills not counted": not_counted,
     "acquired behind the first fill": acquired_late,
     "committed before the last fill": committed_early,
     "waited for behind the first reader": waited_late,

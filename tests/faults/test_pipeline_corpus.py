@@ -23,6 +23,7 @@ NAMES = (
     "gemm, ping-pong",
     "gemm, ping-pong with one stage",
     "gemm, split-K in a cluster",
+    "gemm, loads in several places",
     "gemm, tiles from a counter",
     "gemm, clusters of two",
     "attention",

@@ -11,6 +11,7 @@ from tilelang.ir.stmt import For, If, ParallelLoop
 from tilelang.ir.visit import walk
 from tilelang.ops.gemm import Gemm
 from tilelang.schedule.load_groups import (
+    by_tiles,
     find_load_groups,
     flatten_sequences,
     pipelined_loops,
@@ -323,3 +324,86 @@ def test_fills_of_whole_loops_are_counted_unless_a_branch_decides():
     assert key.loop is key.fills_each_iteration_of() is value.fills_each_iteration_of()
     branch = If(key.loop.var > 2, key.parent)
     assert dataclasses.replace(key, path=(*key.path, branch)).fills_each_iteration_of() is None
+
+
+def loaded_in(what):
+    """Loads of one tile in several places."""
+
+    @T.prim_func
+    def main(A: T.Tensor((512, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(2, threads=128) as bx:
+            tile = T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            T.clear(C_l)
+            for turn in T.serial(2):
+                T.copy(A[0, 0], tile)
+                if what != "not read everywhere":
+                    T.gemm(tile, tile, C_l)
+                for k in T.Pipelined(4 if what != "loops of its own length" else turn + 1, num_stages=2):
+                    if what == "read before":
+                        T.gemm(tile, tile, C_l)
+                    T.copy(A[k * 64, 0], tile)
+                    T.gemm(tile, tile, C_l)
+                    if what == "twice in an iteration":
+                        T.copy(A[k * 64 + 64, 0], tile)
+                        T.gemm(tile, tile, C_l)
+                if what == "in a branch":
+                    for k in T.Pipelined(4, num_stages=2):
+                        if k > bx:
+                            T.copy(A[k * 64, 0], tile)
+                            T.gemm(tile, tile, C_l)
+            for k in T.Pipelined(bx + 1, num_stages=2):
+                if what == "by threads, too":
+                    for i, j in T.Parallel(64, 64):
+                        tile[i, j] = A[k * 64 + i, j]
+                else:
+                    T.copy(A[k * 64, 0], tile)
+                T.gemm(tile, tile, C_l)
+            T.copy(C_l, C)
+
+    return main
+
+
+@pytest.mark.parametrize("what", ["", "loops of its own length"])
+def test_groups_may_fill_the_same_tile_in_turn(what):
+    found = load_groups(loaded_in(what)).found
+    assert [list(found)] == by_tiles(found)
+    first, inner, last = found
+    assert (last.parent, inner.parent) == first.others[::-1]
+    # the first load is within a loop that holds another one, whose fills are counted beside it
+    assert [None, inner.loop, last.loop] == [each.fills_each_iteration_of() for each in found]
+    assert all(each.fill_count().preceding is None for each in found)
+    assert all(isinstance(each.first, Gemm) and each.first is each.last for each in found)
+
+
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [
+        ("not read everywhere", "'tile' is also read elsewhere than after the copy"),
+        ("read before", "'tile' is also read elsewhere than after the copy"),
+        ("twice in an iteration", "'tile' is written in several places"),
+        ("in a branch", "'tile' is written in several places"),
+        ("by threads, too", "'tile' is written in several places"),
+    ],
+)
+def test_other_tiles_that_are_filled_in_several_places_are_refused(what, reason):
+    found = load_groups(loaded_in(what))
+    assert not found.found
+    assert {reason} == {text for _, text in found.refused}
+
+
+def test_tiles_that_several_groups_fill_are_full_by_themselves():
+    @T.prim_func
+    def main(A: T.Tensor((512, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            A_s, B_s = T.alloc_shared((64, 64), "float16"), T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            T.clear(C_l)
+            for first in (0, 4):
+                for k in T.Pipelined(first, first + 4, num_stages=2):
+                    T.copy(A[k * 64, 0], A_s)
+                    T.copy(A[k * 64, 0], B_s)
+                    T.gemm(A_s, B_s, C_l)
+            T.copy(C_l, C)
+
+    assert [["A_s"], ["B_s"]] * 2 == names(load_groups(main))

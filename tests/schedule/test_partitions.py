@@ -8,10 +8,10 @@ from tilelang.ir.expr import const
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Bind, Group
 from tilelang.ir.visit import walk
-from tilelang.schedule.load_groups import find_load_groups, flatten_sequences
+from tilelang.schedule.load_groups import by_tiles, find_load_groups, flatten_sequences
 from tilelang.schedule.multicast import ClusterBlocks
 from tilelang.schedule.partitions import consumer, producer
-from tilelang.schedule.pipeline_buffers import pipeline_buffer
+from tilelang.schedule.pipeline_buffers import pipeline_buffers
 
 ALONE = ClusterBlocks((1, 1, 1), (const(0, INT32),) * 3)
 
@@ -20,16 +20,17 @@ def capabilities(func, stages=2):
     launch = flatten_sequences(launch_of(func))
     body, load_groups = launch.body, find_load_groups(launch, lambda copy: "").found
     pipelines = [
-        pipeline_buffer(
-            load_group,
-            stages if load_group.pipelined else 1,
+        each
+        for same_tiles in by_tiles(load_groups)
+        for each in pipeline_buffers(
+            same_tiles,
+            stages if any(load_group.pipelined for load_group in same_tiles) else 1,
             (Group(128, 32), Group(0, 128)),
             128,
             only_mma_reads=False,
             multicast={},
             cluster=ALONE,
         )
-        for load_group in load_groups
     ]
     return producer(body, pipelines, ALONE), consumer(body, pipelines)
 

@@ -15,7 +15,7 @@ from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Bind, Group, If, Seq
 from tilelang.schedule.load_groups import find_load_groups, flatten_sequences
 from tilelang.schedule.multicast import ClusterBlocks
-from tilelang.schedule.pipeline_buffers import PartitionStates, pipeline_buffer
+from tilelang.schedule.pipeline_buffers import PartitionStates, pipeline_buffers
 
 ZERO = const(0, INT32)
 ALONE = ClusterBlocks((1, 1, 1), (ZERO, ZERO, ZERO))
@@ -28,9 +28,10 @@ def only_ring(trip_count=6):
 
 def buffer_of(load_group, stages, *, cluster=ALONE, multicast=()):
     partitions = Group(256, 32), Group(0, 256)
-    return pipeline_buffer(
-        load_group, stages, partitions, 256, only_mma_reads=True, multicast=dict(multicast), cluster=cluster
+    (made,) = pipeline_buffers(
+        [load_group], stages, partitions, 256, only_mma_reads=True, multicast=dict(multicast), cluster=cluster
     )
+    return made
 
 
 def text(*statements):
@@ -145,3 +146,58 @@ def test_fills_before_a_loop_are_counted_behind_it_where_trip_counts_differ(vers
         (count,) = states.after_loop(loop)
         fills = evaluate(count.value, {outer.var: row}, load=lambda *_, now=fills: now)
         assert uses == fills
+
+
+def several_loads():
+    """A tile that is loaded in front of a loop and in two, around which another one turns."""
+
+    @T.prim_func
+    def main(A: T.Tensor((512, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            A_s = T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            for turn in T.serial(3):
+                T.copy(A[0, 0], A_s)
+                T.gemm(A_s, A_s, C_l)
+                for k in T.Pipelined(turn, num_stages=2):
+                    T.copy(A[k * 64, 0], A_s)
+                    T.gemm(A_s, A_s, C_l)
+                for k in T.Pipelined(2, 4, num_stages=2):
+                    T.copy(A[k * 64, 0], A_s)
+                    T.gemm(A_s, A_s, C_l)
+            T.copy(C_l, C)
+
+    return main
+
+
+@given(st.integers(1, 4))
+def test_groups_that_fill_a_tile_in_turn_count_on_in_one_pipeline(versions):
+    found = find_load_groups(flatten_sequences(launch_of(several_loads())), lambda copy: "").found
+    partitions = Group(256, 32), Group(0, 256)
+    made = pipeline_buffers(found, versions, partitions, 256, only_mma_reads=True, multicast={}, cluster=ALONE)
+    assert 1 == len({each.pipeline for each in made}) and list(found) == [each.load_group for each in made]
+    states = PartitionStates(made)
+    (counter,) = states.counters
+    fills = uses = 0
+
+    def now(*_):
+        return fills
+
+    (outer,) = found[0].path
+    for turn in range(3):
+        for each, trips in zip(made, (1, turn, 2), strict=True):
+            loop = each.load_group.fills_each_iteration_of()
+            for step in range(trips):
+                env, state = {outer.var: turn}, states.state(each)
+                if loop is not None:
+                    env[loop.var] = evaluate(loop.start, env) + step
+                for bind in state.setup:
+                    env[bind.var] = evaluate(bind.value, env, load=now)
+                assert (uses % versions, uses // versions % 2) == (evaluate(state.index, env), evaluate(state.phase, env))
+                uses += 1
+                for store in state.advance:
+                    assert store.buffer is counter.buffer and loop is None
+                    fills = evaluate(store.value, env, load=now)
+            for store in [] if loop is None else states.after_loop(loop):
+                fills = evaluate(store.value, {outer.var: turn}, load=now)
+            assert uses == fills

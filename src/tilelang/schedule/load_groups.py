@@ -1,15 +1,16 @@
 """Finds the copies of a launch that a producer can do, and groups those that can share a pair of full/empty barriers.
 
-Takes a launch and a test of single copies, gives `LoadGroup`s. Invariant: nothing else writes the tiles of a group, and
-only later statements of the sequence that holds its copies read them; source addresses, predicates and trip counts are
-uniform, so that a producer can compute them by itself.
+Takes a launch and a test of single copies, gives `LoadGroup`s. Invariant: only copies of groups write their tiles, and
+only statements behind the copies of a group, in the same sequence, read what these fill; source addresses, predicates
+and trip counts are uniform, so that a producer can compute them by itself. Where several groups fill a tile, in front
+of a loop and within it, or in one loop after another, each of them has that tile alone.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tilelang.analysis.access_width import nonzero_safe
 from tilelang.analysis.uniform_scalars import BackwardSlice, UniformScalars
@@ -42,6 +43,7 @@ class LoadGroup:
         last: The one that reads them last.
         readers: All statements that read them.
         scalars: The uniform scalars of the launch.
+        others: The sequences that hold the copies of other groups that fill the same tile.
     """
 
     copies: tuple[Copy, ...]
@@ -51,6 +53,7 @@ class LoadGroup:
     last: Stmt
     readers: tuple[Stmt, ...]
     scalars: UniformScalars
+    others: tuple[Seq, ...] = ()
 
     def backward_slice(self, *copies: Copy) -> BackwardSlice:
         """The backward slice of the source indices and of all control flow around; of all copies if none is given."""
@@ -84,6 +87,11 @@ class LoadGroup:
         """Whether the copies stand in a loop that is to be pipelined."""
         return self.loop is not None and is_pipelined(self.loop)
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether fills can be counted from the number of an iteration where the loop around them is pipelined."""
+        return not self.pipelined or self.fills_each_iteration_of() is not None
+
     def needs_counters(self, launch: Launch) -> bool:
         """Whether fills have to be counted at run time: trip counts differ from tile to tile of a launch's grid."""
         if any(isinstance(step, If) for step in self.path):
@@ -101,12 +109,16 @@ class LoadGroup:
         loop = self.loop
         if loop is None or self.path[-1] is not loop or loop.body is not self.parent:
             return None
+        if not set(self.others).isdisjoint(walk(loop.body)):
+            return None
         changes = any(self.scalars.changes_within(end, loop.body) for end in (loop.start, loop.stop))
         return None if changes else loop
 
     def fill_count(self) -> FillCount:
         """How often the tiles are filled, before an iteration and at most."""
         loops = [step for step in self.path if isinstance(step, For)]
+        if self.others:
+            return FillCount(None, None)
         if not loops:
             return FillCount(const(0, INT32), 1)
         inside = {loops[0].var} | {s.var for s in walk(loops[0].body) if isinstance(s, Bind | For)}
@@ -169,6 +181,14 @@ def flatten_sequences(launch: Launch) -> Launch:
     return dataclasses.replace(launch, body=_FlattenSequences().body(launch.body))
 
 
+def by_tiles(load_groups: Iterable[LoadGroup]) -> list[list[LoadGroup]]:
+    """Load groups, those that fill the same tile together."""
+    found: dict[Buffer, list[LoadGroup]] = {}
+    for each in load_groups:
+        found.setdefault(each.tiles[0], []).append(each)
+    return list(found.values())
+
+
 class _FlattenSequences(Rewriter):
     def body(self, node: Stmt) -> Seq:
         """A statement as a sequence without nested ones."""
@@ -199,6 +219,21 @@ def find_load_groups(launch: Launch, can_load: CanLoadAsync) -> LoadGroups:
     return LoadGroups(tuple(search.load_groups()), tuple(search.refused))
 
 
+@record(slots=True)
+class _Fill:
+    """A fill of a tile.
+
+    Attributes:
+        copies: The copies of a sequence that fill it together.
+        behind: The statements of that sequence behind them, up to the next one in which it is written again.
+        readers: The statements that read the tile there.
+    """
+
+    copies: tuple[Copy, ...]
+    behind: tuple[Stmt, ...]
+    readers: tuple[Stmt, ...]
+
+
 class _Search:
     """The search for load groups in one launch."""
 
@@ -207,6 +242,7 @@ class _Search:
         self._scalars = UniformScalars(launch)
         self._touching: dict[Buffer, list[Stmt]] = {}
         self._writers: dict[Buffer, list[Stmt]] = {}  # the statements that write a storage
+        self._parents: dict[Stmt, Seq] = {}
         self._viewed: set[Buffer] = set()
         self._nonzero_safe = nonzero_safe(launch)
         self._found: list[LoadGroup] = []
@@ -215,6 +251,8 @@ class _Search:
             self._note(stmt)
 
     def _note(self, stmt: Stmt) -> None:
+        if isinstance(stmt, Seq):
+            self._parents |= dict.fromkeys(stmt.body, stmt)
         for storage in set(shared_storages(stmt)):
             self._touching.setdefault(storage, []).append(stmt)
         for buffer in written_buffers(stmt):
@@ -224,12 +262,15 @@ class _Search:
 
     def load_groups(self) -> Iterator[LoadGroup]:
         """Joins copies with the same first reader, those for one gemm, and small ones to others in use for longer."""
-        groups: dict[tuple[Seq, Stmt], list[LoadGroup]] = {}
-        for load_group in self._found:
-            groups.setdefault((load_group.parent, load_group.first), []).append(load_group)
+        groups: dict[tuple[Seq, Stmt, tuple[Buffer, ...]], list[LoadGroup]] = {}
+        for load_group in self._with_all_fills():
+            alone = load_group.tiles if load_group.others else ()
+            groups.setdefault((load_group.parent, load_group.first, alone), []).append(load_group)
         joined: list[LoadGroup] = []
         for load_group in map(_joined, groups.values()):
             for number, each in enumerate(joined):
+                if load_group.others or each.others:
+                    continue
                 if _is_small_within(load_group, each) or _computes_operand_of(each, load_group):
                     joined[number] = _joined((each, load_group))
                     break
@@ -239,6 +280,19 @@ class _Search:
             else:
                 joined.append(load_group)
         yield from joined
+
+    def _with_all_fills(self) -> list[LoadGroup]:
+        """The groups found, without those of tiles of which a producer cannot do, or count, all fills."""
+        filling = {copy for each in self._found for copy in each.copies}
+        filling -= {copy for each in self._found if each.others and not each.is_counted for copy in each.copies}
+        left: list[LoadGroup] = []
+        for each in self._found:
+            (tile,) = each.tiles
+            if filling.issuperset(self._writers[tile.storage]):
+                left.append(each)
+            else:
+                self.refused += [(copy, _in_several_places(tile)) for copy in each.copies]
+        return left
 
     def visit(self, stmt: Stmt, path: tuple[For | If, ...]) -> None:
         """Visits the copies below a statement."""
@@ -255,36 +309,58 @@ class _Search:
     def _copy(self, copy: Copy, parent: Seq, position: int, path: tuple[For | If, ...]) -> None:
         if copy.src.buffer.scope is not Scope.GLOBAL or copy.dst.buffer.scope is not Scope.SHARED:
             return
-        parts = self._parts(copy, parent)
-        readers = [s for s in self._touching[copy.dst.buffer.storage] if s not in parts]
-        behind = max(map(parent.body.index, parts)) + 1
-        after = {inner: child for child in parent.body[behind:] for inner in walk(child)}
-        reason = self._tile_reason(copy, parts, readers, set(after))
-        reason = reason or next(filter(None, (self._source_reason(p, path) or self._can_load(p) for p in parts)), "")
-        if reason:
+        fills = self._fills(copy)
+        mine = next((each for each in fills if copy in each.copies), None)
+        reason = self._tile_reason(copy, fills)
+        for part in () if reason or mine is None else mine.copies:
+            reason = reason or self._source_reason(part, path) or self._can_load(part)
+        if reason or mine is None:
             self.refused.append((copy, reason))
             return
-        using = sorted({after[reader] for reader in readers}, key=parent.body.index)
-        self._found.append(LoadGroup((copy,), parent, path, using[0], using[-1], tuple(readers), self._scalars))
+        after = {inner: child for child in mine.behind for inner in walk(child)}
+        using = sorted({after[reader] for reader in mine.readers}, key=parent.body.index)
+        others = tuple(self._parents[each.copies[0]] for each in fills if each is not mine)
+        made = LoadGroup((copy,), parent, path, using[0], using[-1], mine.readers, self._scalars, others)
+        self._found.append(made)
 
-    def _parts(self, copy: Copy, parent: Seq) -> list[Copy]:
-        """The copies of a sequence that together fill the tile of one of them; it alone where there are no others."""
+    def _fills(self, copy: Copy) -> list[_Fill]:
+        """The fills of the tile of a copy, one in each sequence at most."""
         written = self._writers[copy.dst.buffer.storage]
-        parts = [s for s in written if isinstance(s, Copy) and s.src.buffer.scope is Scope.GLOBAL and s in parent.body]
-        return parts if len(parts) == len(written) and _fill_whole([part.dst for part in parts]) else [copy]
+        if written == [copy]:
+            return [self._fill(written)]
+        sequences: dict[Seq, list[Stmt]] = {}
+        for stmt in written:
+            if isinstance(stmt, Copy) and stmt.src.buffer.scope is Scope.GLOBAL and stmt in self._parents:
+                sequences.setdefault(self._parents[stmt], []).append(stmt)
+        return [self._fill(stmts) for stmts in sequences.values() if _fill_whole([s.dst for s in _copies(stmts)])]
 
-    def _tile_reason(self, copy: Copy, parts: list[Copy], readers: list[Stmt], after: set[Stmt]) -> str:
+    def _fill(self, copies: Sequence[Stmt]) -> _Fill:
+        """What copies of one sequence fill."""
+        (storage,) = {copy.dst.buffer.storage for copy in _copies(copies)}
+        body, written = self._parents[copies[0]].body, set(self._writers[storage])
+        behind: list[Stmt] = []
+        for stmt in body[max(map(body.index, copies)) + 1 :]:
+            if not written.isdisjoint(walk(stmt)):
+                break
+            behind.append(stmt)
+        inside = {inner for stmt in behind for inner in walk(stmt)}
+        return _Fill(_copies(copies), tuple(behind), tuple(s for s in self._touching[storage] if s in inside))
+
+    def _tile_reason(self, copy: Copy, fills: Sequence[_Fill]) -> str:
         """Why a producer cannot fill the tile; empty if it can."""
         tile = copy.dst.buffer
+        written = self._writers[tile.storage]
+        readers = [s for s in self._touching[tile.storage] if s not in written]
         if tile.storage in self._viewed:
             return f"'{tile.name}' has views"
-        if parts == [copy] and not is_whole(copy.dst) and not all(_reads_within(each, copy.dst) for each in readers):
+        alone = written == [copy] or not any(copy in each.copies for each in fills)
+        if alone and not is_whole(copy.dst) and not all(_reads_within(each, copy.dst) for each in readers):
             return f"'{tile.name}' is not filled as a whole"
-        if len(self._writers[tile.storage]) > len(parts):
-            return f"'{tile.name}' is written in several places"
+        if sum(len(each.copies) for each in fills) < len(written):
+            return _in_several_places(tile)
         if not readers:
             return f"nothing reads '{tile.name}'"
-        if not after.issuperset(readers):
+        if sum(len(each.readers) for each in fills) < len(readers) or not all(each.readers for each in fills):
             return f"'{tile.name}' is also read elsewhere than after the copy"
         return ""
 
@@ -305,6 +381,14 @@ class _Search:
                 return "a loop around it has a break or continue in the middle of an iteration"
         all_uniform = all(map(self._scalars.is_uniform, needed))
         return "" if all_uniform else "what it copies depends on what the block computes"
+
+
+def _copies(statements: Iterable[Stmt]) -> tuple[Copy, ...]:
+    return tuple(stmt for stmt in statements if isinstance(stmt, Copy))
+
+
+def _in_several_places(tile: Buffer) -> str:
+    return f"'{tile.name}' is written in several places"
 
 
 def _joined(groups: Sequence[LoadGroup]) -> LoadGroup:

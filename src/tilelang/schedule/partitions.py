@@ -8,7 +8,7 @@ in variables of its own; consumers do everything else, and access a tile only be
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, Var
@@ -217,7 +217,8 @@ class _Consumer(Rewriter):
         mine = [each for each in self._pipelines if each.load_group.parent is node]
         states = {each: self._states.state(each) for each in mine}
         for each, state in states.items():
-            self.versions |= each.on_stage(state)
+            if not each.load_group.others:
+                self.versions |= each.on_stage(state)
         body: list[Stmt] = []
         for child in node.body:
             if self.scheduler is not None and isinstance(child, Bind) and child is self.scheduler.number:
@@ -236,6 +237,8 @@ class _Consumer(Rewriter):
                 self._free_before_epilogue[child] = free = {each: done[each] for each in done if is_free(each)}
                 done = {each: state for each, state in done.items() if each not in free}
             rewritten = self.visit(child)
+            if rewritten is not None and (inside := _stages_read(child, states)):
+                rewritten = OnVersion(inside).visit(rewritten)
             body += [] if rewritten is None else [rewritten]
             body += [s for each, state in done.items() for s in self._release(each, state)]
         return Seq(tuple(body), loc=node.loc)
@@ -244,3 +247,10 @@ class _Consumer(Rewriter):
         """Releases the stage of a tile behind its last reader, and goes on to the next."""
         statements = [*each.release(state.index), *state.advance]
         return [with_location(s, each.load_group.last.loc) for s in statements]
+
+
+def _stages_read(stmt: Stmt, states: Mapping[PipelineBuffer, PipelineState]) -> dict[Buffer, tuple[Buffer, Expr]]:
+    """The stages that a statement reads of tiles that several groups fill, whose other readers have other stages."""
+    below = set(walk(stmt))
+    reading = [each for each in states if each.load_group.others and not below.isdisjoint(each.load_group.readers)]
+    return {tile: stage for each in reading for tile, stage in each.on_stage(states[each]).items()}

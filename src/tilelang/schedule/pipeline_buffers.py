@@ -1,8 +1,9 @@
 """Pipelines between producer and consumers: load groups with stages in shared memory, and the states of partitions.
 
-Takes load groups and numbers of stages, gives `PipelineBuffer`s; for each partition, its `PipelineState`s. Invariant:
-both partitions count the fills of a pipeline in the same way, so that index and phase of a fill are the same for both.
-Producers begin with the phase before the first, which counts as complete.
+Takes load groups and numbers of stages, gives `PipelineBuffer`s; for each partition, its `PipelineState`s. Groups that
+fill the same tile do so in turn in one pipeline. Invariant: both partitions count the fills of a pipeline in the same
+way, so that index and phase of a fill are the same for both. Producers begin with the phase before the first, which
+counts as complete.
 
 Where blocks of a cluster load by multicast, readers release stages to all blocks that write to their tiles.
 """
@@ -79,8 +80,8 @@ class PipelineBuffer:
         return [] if self.pipeline.empty is None else [Release(self.pipeline, index)]
 
 
-def pipeline_buffer(
-    load_group: LoadGroup,
+def pipeline_buffers(
+    load_groups: Sequence[LoadGroup],
     stages: int,
     partitions: tuple[Group, Group],
     readers: int,
@@ -88,11 +89,11 @@ def pipeline_buffer(
     only_mma_reads: bool,
     multicast: Mapping[Buffer, tuple[int, ...]],
     cluster: ClusterBlocks,
-) -> PipelineBuffer:
-    """A load group with its pipeline.
+) -> list[PipelineBuffer]:
+    """A load group with its pipeline, or all groups that fill one tile in turn, with theirs.
 
     Args:
-        load_group: The copies.
+        load_groups: The groups.
         stages: The most stages that it may have; it has no more than fills.
         partitions: The producer and the consumers.
         readers: How many threads of the consumers read its tiles each time.
@@ -100,6 +101,7 @@ def pipeline_buffer(
         multicast: Tiles that blocks load by multicast, and the dimensions of the grid along which these blocks lie.
         cluster: The blocks of the cluster.
     """
+    load_group = load_groups[0]
     multicast = {tile: axes for tile, axes in multicast.items() if tile in load_group.tiles}
     most = load_group.fill_count().maximum
     stages = stages if most is None else max(1, min(stages, most))
@@ -120,7 +122,7 @@ def pipeline_buffer(
         only_mma_reads=only_mma_reads,
         blocks=len(senders) or 1,
     )
-    return PipelineBuffer(load_group, pipeline, tiles, multicast, senders)
+    return [PipelineBuffer(each, pipeline, tiles, multicast, senders) for each in load_groups]
 
 
 @record(slots=True)
@@ -144,7 +146,8 @@ class PartitionStates:
     """The states of one partition in all pipelines.
 
     What only run time gives is counted: for a loop all of whose iterations fill a stage, the fills before the loop, by
-    one counter for all its pipelines; elsewhere index and phase, by counters that go on with each fill.
+    one counter for all its pipelines; for a pipeline of several groups, all fills before the next one, in front of a
+    loop of them or not; elsewhere index and phase, by counters that go on with each fill.
 
     Args:
         pipelines: The pipelines.
@@ -161,29 +164,33 @@ class PartitionStates:
         self.counters: list[Stmt] = []
         self._waits = waits
         self._counted: dict[PipelineBuffer, tuple[Buffer, ...]] = {}
-        self._before: dict[For, Buffer] = {} if among is None else dict(among._before)  # fills before a loop
+        # fills before a loop, or of a pipeline
+        self._before: dict[For | Pipeline, Buffer] = {} if among is None else dict(among._before)
+        self._of_loop: dict[For, list[Buffer]] = {}  # the counters that go on after a loop
         for each in pipelines:
             if each.load_group.fill_count().preceding is not None:
                 continue
             loop = each.load_group.fills_each_iteration_of()
-            if loop is None:
+            counted = each.pipeline if each.load_group.others else loop
+            if counted is None:
                 self._counted[each] = tuple(map(_scalar, ("version", "phase") if waits else ("version",)))
                 self.counters += [Alloc(counter, _ZERO) for counter in self._counted[each]]
-            elif loop not in self._before:
-                self._before[loop] = _scalar("fills")
-                self.counters.append(Alloc(self._before[loop], _ZERO))
+                continue
+            if counted not in self._before:
+                self._before[counted] = _scalar("fills")
+                self.counters.append(Alloc(self._before[counted], _ZERO))
+            if loop is not None and among is None and self._before[counted] not in self._of_loop.get(loop, ()):
+                self._of_loop.setdefault(loop, []).append(self._before[counted])
 
     def is_counted(self, each: PipelineBuffer) -> bool:
         """Whether index and phase of a pipeline go on with each fill, and are not known of another one."""
         return each in self._counted
 
     def after_loop(self, loop: For, rename: Callable[[Expr], Expr] = lambda expr: expr) -> list[Stmt]:
-        """The statement after a loop that counts its fills."""
-        if loop not in self._before:
-            return []
-        counter = self._before[loop]
-        times = rename(binary(BinaryOp.MAX, trip_count(loop), _ZERO))
-        return [Store(counter, (), Load(counter, (), INT32) + times, loc=loop.loc)]
+        """The statements after a loop that count its fills."""
+        counters = self._of_loop.get(loop, ())
+        times = rename(binary(BinaryOp.MAX, trip_count(loop), _ZERO)) if counters else _ZERO
+        return [Store(counter, (), Load(counter, (), INT32) + times, loc=loop.loc) for counter in counters]
 
     def state(self, each: PipelineBuffer, rename: Callable[[Expr], Expr] = lambda expr: expr) -> PipelineState:
         """The state in the sequence that holds the load group.
@@ -194,9 +201,10 @@ class PartitionStates:
         """
         if each in self._counted:
             return self._from_counters(each)
-        loop = each.load_group.loop
-        if loop is not None and loop in self._before:
-            return self._from_loop(each, loop, rename)
+        loop = each.load_group.fills_each_iteration_of()
+        counter = self._before.get(each.pipeline, self._before.get(loop) if loop is not None else None)
+        if counter is not None:
+            return self._from_fills(each, counter, loop, rename)
         fills = each.load_group.fill_count()
         assert fills.preceding is not None
         number = rename(fills.preceding)
@@ -212,16 +220,19 @@ class PartitionStates:
         first, second = (Var(text, INT32, index=True) for text in ("version", "phase"))
         return PipelineState((Bind(first, version), Bind(second, phase)), first, second)
 
-    def _from_loop(self, each: PipelineBuffer, loop: For, rename: Callable[[Expr], Expr]) -> PipelineState:
-        """The state from the fills before a loop and the number of the iteration."""
-        fill = Var("fill", INT32, index=True)
-        number = Load(self._before[loop], (), INT32) + rename(iteration_number(loop))
+    def _from_fills(
+        self, each: PipelineBuffer, counter: Buffer, loop: For | None, rename: Callable[[Expr], Expr]
+    ) -> PipelineState:
+        """The state from the fills before a loop and the number of the iteration, or from all fills before this one."""
+        fill, before = Var("fill", INT32, index=True), Load(counter, (), INT32)
+        number = before if loop is None else before + rename(iteration_number(loop))
         bound = Bind(fill, binary(BinaryOp.BITAND, number, const(2**31 - 1, INT32)))  # provably not negative
+        after = () if loop is not None else (Store(counter, (), before + 1),)
         if each.versions == 1:
-            return PipelineState((bound,), _ZERO, fill % 2 if self._waits else _ZERO)
+            return PipelineState((bound,), _ZERO, fill % 2 if self._waits else _ZERO, after)
         version, phase = (Var(text, INT32, index=True) for text in ("version", "phase"))
         binds = (bound, Bind(version, fill % each.versions), Bind(phase, fill // each.versions % 2))
-        return PipelineState(binds, version, phase) if self._waits else PipelineState(binds[:2], version, _ZERO)
+        return PipelineState(binds if self._waits else binds[:2], version, phase if self._waits else _ZERO, after)
 
     def _from_counters(self, each: PipelineBuffer) -> PipelineState:
         counters = self._counted[each]

@@ -6,11 +6,13 @@ import pytest
 from specialized import gemm_kernel, launch_of, warp_specialize
 
 import tilelang.language as T
+from tilelang.ir.pipeline import Acquire, InitPipelines, Wait
 from tilelang.ir.printer import to_text
 from tilelang.ir.specialization import Specialization
 from tilelang.ir.stmt import Alloc, If
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import walk
+from tilelang.ops.gemm import Gemm
 from tilelang.targets.nvidia.schedule import schedule_of
 from tilelang.transforms.specialize_symbols import specialize
 
@@ -98,6 +100,43 @@ def test_results_of_which_other_tiles_are_made_are_cleared_for_each_tile(made, p
     shown = to_text(warp_specialize(main, **{**PERSISTENT, "persistent": persistent}))
     assert cleared == ("T.fill(C_l, 0.0)" in shown)
     assert cleared == ("clear_accum=k == 0" not in shown)
+
+
+def in_several_places(clusters=1):
+    """Loads of the same tiles in front of a loop, within it and in another one."""
+
+    @T.prim_func
+    def main(A: T.Tensor((512, 512), "float16"), C: T.Tensor((512, 64), "float32")):
+        with T.Kernel(8, threads=128, cluster_dims=clusters) as bx:
+            A_s, B_s = T.alloc_shared((64, 64), "float16"), T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            T.copy(A[bx * 64, 0], A_s)
+            T.copy(A[0, 0], B_s)
+            T.gemm(A_s, B_s, C_l, clear_accum=True)
+            for first in (1, 4):
+                for k in T.Pipelined(first, first + 3, num_stages=2):
+                    T.copy(A[bx * 64, k * 64], A_s)
+                    T.copy(A[0, k * 64], B_s)
+                    T.gemm(A_s, B_s, C_l)
+            T.copy(C_l, C[bx * 64, 0])
+
+    return main
+
+
+def test_loads_of_a_tile_in_several_places_fill_one_pipeline_in_turn():
+    made = warp_specialize(in_several_places(), stages=3)
+    verify(made)
+    (init,) = (s for s in walk(made.body) if isinstance(s, InitPipelines))
+    assert ["A_s", "B_s"] == [each.name for each in init.pipelines]
+    assert ["A_s", "B_s"] == [s.buffer.name for s in walk(made.body) if isinstance(s, Alloc) and s.buffer.name in ("A_s", "B_s")]
+    gemms = [s for s in walk(made.body) if isinstance(s, Gemm)]
+    assert 3 == len({gemm.a.start[0] for gemm in gemms}) == len(gemms)  # each has a stage of its own
+    for kind in (Acquire, Wait):
+        assert 3 == len([s for s in walk(made.body) if isinstance(s, kind) and s.pipeline is init.pipelines[0]])
+
+
+def test_tiles_that_are_loaded_in_several_places_are_not_loaded_by_multicast():
+    assert () == schedule_of(launch_of(warp_specialize(in_several_places(clusters=2)))).multicast
 
 
 def test_results_of_symbolic_sizes_are_stored_through_shared_memory_too():

@@ -128,7 +128,7 @@ def with_multicast(
     multicast: list[tuple[Buffer, tuple[int, ...]]] = []
     notes: list[Note] = []
     for load_group in load_groups:
-        for tile in load_group.tiles:
+        for tile in () if load_group.others else load_group.tiles:
             copies = [copy for copy in load_group.copies if copy.dst.buffer is tile]
             same = set.intersection(*(set(multicast_axes(launch, load_group, copy)) for copy in copies))
             axes = tuple(axis for axis in sorted(same) if cluster[axis] > 1)

@@ -35,10 +35,10 @@ from tilelang.schedule.alternate_tiles import AlternateTiles, alternate_tiles
 from tilelang.schedule.computed_tiles import VERSIONS, doubled_tiles
 from tilelang.schedule.consumer_loops import asynchronous_gemms, consumer_body
 from tilelang.schedule.issue_order import issue_order
-from tilelang.schedule.load_groups import flatten_sequences
+from tilelang.schedule.load_groups import by_tiles, flatten_sequences
 from tilelang.schedule.multicast import cluster_blocks
 from tilelang.schedule.partitions import consumer, producer
-from tilelang.schedule.pipeline_buffers import PipelineBuffer, pipeline_buffer
+from tilelang.schedule.pipeline_buffers import PipelineBuffer, pipeline_buffers
 from tilelang.schedule.software_pipeline import SoftwarePipeline
 from tilelang.schedule.tile_scheduler import TileScheduler, tile_scheduler
 from tilelang.targets.nvidia.machines import WARP_SIZE
@@ -133,17 +133,19 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
     partitions = Group(schedule.consumer_threads, schedule.producer_threads), Group(0, schedule.consumer_threads)
     multicast, tile_threads = dict(schedule.multicast), schedule.tile_threads
     pipelines = [
-        pipeline_buffer(
-            group,
-            schedule.stages if group.pipelined else schedule.outer_stages,
+        each
+        for same_tiles in by_tiles(capabilities.load_groups(launch).found)
+        for each in pipeline_buffers(
+            same_tiles,
+            schedule.stages if any(group.pipelined for group in same_tiles) else schedule.outer_stages,
             partitions,
             tile_threads,
-            only_mma_reads=capabilities.only_read_by_wgmma(group, tile_threads),
+            only_mma_reads=all(capabilities.only_read_by_wgmma(group, tile_threads) for group in same_tiles),
             multicast=multicast,
             cluster=cluster,
         )
-        for group in capabilities.load_groups(launch).found
     ]
+    filled = {old: (new, each.versions) for each in pipelines for old, new in each.tiles.items()}
     groups: tuple[AlternateTiles, ...] = _alternate_tiles(launch) if schedule.ping_pong else ()
     domain = domain.with_extents(launch.block_vars, launch.grid)
     is_uniform = divergence(launch).is_uniform
@@ -167,7 +169,7 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
         (
             *views,
             *_barriers(pipelines, groups, software_pipelines, cluster_sums, scheduler),
-            *(Alloc(tile, loc=tile.loc) for each in pipelines for tile in each.tiles.values()),
+            *(Alloc(tile, loc=tile.loc) for tile, _ in filled.values()),
             *(Alloc(each.parts.buffer, loc=each.loc) for each in cluster_sums),
             *(Alloc(tile, loc=tile.loc) for tile in computed.values()),
             _producer_branch(producer(launch.body, pipelines, cluster, scheduler), schedule, thread),
@@ -178,9 +180,9 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
         ),
         loc=launch.body.loc,
     )
-    replaced = {**computed, **{old: new for each in pipelines for old, new in each.tiles.items()}}
+    replaced = {**computed, **{old: new for old, (new, _) in filled.items()}}
     layouts = tuple((replaced.get(buffer, buffer), layout) for buffer, layout in launch.hints.layouts)
-    versions = [(new, each.versions) for each in pipelines for old, new in each.tiles.items() if new is not old]
+    versions = [(new, count) for old, (new, count) in filled.items() if new is not old]
     versions += [(tile, VERSIONS) for tile in computed.values()]
     left = [each.loop for each in software_pipelines if each.own_stop is not None]
     notes = [Note("a warpgroup leaves the loop where all scores of its rows are masked", loop.loc) for loop in left]
@@ -250,7 +252,7 @@ def _barriers(
     scheduler: TileScheduler | None,
 ) -> list[Stmt]:
     """Allocates and initializes what synchronizes the partitions."""
-    found = [each.pipeline for each in pipelines]
+    found = list(dict.fromkeys(each.pipeline for each in pipelines))
     found += [] if scheduler is None else [scheduler.pipeline]
     orders = {group.order: None for group in groups}
     orders |= {each.order.order: None for each in software_pipelines if each.order is not None}

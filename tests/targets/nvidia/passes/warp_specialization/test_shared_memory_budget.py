@@ -92,6 +92,25 @@ def test_a_tile_of_the_program_is_left_out_where_that_saves_space(how, expected)
     assert expected == budget(through_tile(how))
 
 
+def test_tiles_that_are_loaded_in_several_places_count_once():
+    @T.prim_func
+    def main(A: T.Tensor((4096, 4096), "float16"), C: T.Tensor((4096, 4096), "float16")):
+        with T.Kernel(32, 16, threads=256) as (bx, by):
+            A_s = T.alloc_shared((128, 64), "float16")
+            B_s = T.alloc_shared((256, 64), "float16")
+            C_l = T.alloc_fragment((128, 256), "float32")
+            T.copy(A[bx * 128, 0], A_s)
+            T.copy(A[by * 256, 0], B_s)
+            T.gemm(A_s, B_s, C_l, transpose_B=True, clear_accum=True)
+            for k in T.Pipelined(1, 64, num_stages=3):
+                T.copy(A[bx * 128, k * 64], A_s)
+                T.copy(A[by * 256, k * 64], B_s)
+                T.gemm(A_s, B_s, C_l, transpose_B=True)
+            T.copy(C_l, C[bx * 128, by * 256])
+
+    assert SharedMemoryBudget(4, 1, 2) == budget(main)
+
+
 @pytest.mark.parametrize(
     "staged,expected",
     [

@@ -95,9 +95,9 @@ def shared_memory_budget(
     budget -= sum(_size(tile) for tile in tiles if tile.view_of is None and tile not in pipelined_tiles)
     budget -= sum(map(_size, (*demoted, *doubled)))
     budget -= max((_overread(s) for s in walk(launch.body) if isinstance(s, Gemm)), default=0)
-    outer = sum(_size(t) for load_group in load_groups if not load_group.pipelined for t in load_group.tiles)
     pipelined = [load_group for load_group in load_groups if load_group.pipelined]
-    staged = [t for load_group in pipelined for t in load_group.tiles]
+    staged = list(dict.fromkeys(t for load_group in pipelined for t in load_group.tiles))
+    outer = sum(map(_size, loaded - set(staged)))
     stage = sum(map(_size, staged))
     most = _max_stages(pipelined, stage, overrides, persistent=persistent)
     if machine is not None and machine.rates is not None and overrides.stages is None:
@@ -165,11 +165,10 @@ def _max_stages(pipelined: Sequence[LoadGroup], stage: int, overrides: ScheduleO
 
 def _streaming_stages(launch: Launch, pipelined: Sequence[LoadGroup], cycles: int, machine: Machine) -> int:
     """The stages beyond which a loop does not stream device memory faster; 0 for one that waits for its gemms."""
-    stage = sum(_size(tile) for load_group in pipelined for tile in load_group.tiles)
-    if streaming_cycles(stage, machine) <= cycles:
+    tiles = {tile for load_group in pipelined for tile in load_group.tiles}
+    if streaming_cycles(sum(map(_size, tiles)), machine) <= cycles:
         return 0
-    streamed = streamed_tiles(launch)
-    count = sum(_size(tile) for load_group in pipelined for tile in load_group.tiles if tile in streamed)
+    count = sum(map(_size, tiles & set(streamed_tiles(launch))))
     return -(-_STREAMED_BYTES // count) if streaming_cycles(count, machine) > cycles else 0
 
 
