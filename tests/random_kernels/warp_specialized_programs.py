@@ -215,13 +215,28 @@ class WarpSpecializedPrograms(Writer):
             at, end = self.position("k", bk, int(bound.startswith("1, ")))
             at_a = self._at(at, f"by * {bm}") if ta else self._at(f"by * {bm}", at)
             at_b = self._at(f"bx * {bn}", at) if tb else self._at(at, f"bx * {bn}")
+            how = "" if guarded or end != "pass" else pick.one(("", "", "", "", "", "", "", "rotated", "rotated", "placed"))
+            copies = [(f"A{i}[{at_a}]", f"A{i}_s") for i in mine if not shared_a]
+            copies += [(f"B{i}[{at_b}]", f"B{i}_s") for i in mine]
+            if shared_a:
+                copies.insert(0, (f"A0[{at_a}]", "A0_s"))
+            begin = bk * bound.startswith("1, ")
+            if how == "rotated" and begin >= k:
+                how = ""  # what is past the end of a tensor for certain is refused
+            if how == "rotated":
+                self._loads(copies, f"k * {bk}", str(begin))
+            loop = len(self.out.lines)
             line(f"for k in T.Pipelined({bound}, num_stages={pick.one((2, 3, 4, 2, 5))}):")
             self.out.depth += 1
             body = self.out.depth
             if guarded:
                 line(pick.one(("if k % 2 == 0:", "if (k + by) % 3 != 1:", "if k >= bx:")))
                 self.out.depth += 1
-            self._step(list(mine), shared_a, at_a, at_b, flags)
+            self._step(list(mine), shared_a, [] if how == "rotated" else copies, flags)
+            if how == "rotated":
+                self._next_loads(copies, f"k * {bk}", bk, bound)
+            if how == "placed":
+                self._place(loop)
             self.out.depth = body
             line(end)
             self.out.depth = depth
@@ -246,11 +261,49 @@ class WarpSpecializedPrograms(Writer):
         for i in range(outputs):
             self._epilogue(f"C{i}_l", f"C{i}", (bm, bn), self._at(f"by * {bm}", f"bx * {bn}"))
 
-    def _step(self, mine: list[int], shared_a: bool, at_a: str, at_b: str, flags: str) -> None:
-        """The body of a loop."""
-        copies = [(f"A{i}[{at_a}]", f"A{i}_s") for i in mine if not shared_a] + [(f"B{i}[{at_b}]", f"B{i}_s") for i in mine]
-        if shared_a:
-            copies.insert(0, (f"A0[{at_a}]", "A0_s"))
+    def _loads(self, copies: list[tuple[str, str]], here: str, there: str) -> None:
+        """Loads of an iteration, at another place than its own."""
+        for source, tile in copies:
+            self.out.line(f"T.copy({source.replace(here, there)}, {tile})")
+
+    def _next_loads(self, copies: list[tuple[str, str]], here: str, step: int, bound: str) -> None:
+        """The loads of the next iteration, if there is one; past the last one they may be left out or not."""
+        depth = self.out.depth
+        stop = bound.removeprefix("1, ")
+        if guard := self.pick.one(("", f"if k + 1 < {stop}:", f"if k < {stop} - 1:", f"if k != {stop} - 1:")):
+            self.out.line(guard)
+            self.out.depth += 1
+        self._loads(copies, here, f"(k + 1) * {step}")
+        self.out.depth = depth
+
+    def _place(self, loop: int, gemm_behind: bool = False) -> None:
+        """Places the statements of a loop, of which line `loop` is the head: loads run ahead, perhaps all others on.
+
+        With `gemm_behind`, its last gemm runs an iteration later, after the first one of that iteration.
+        """
+        begin = "    " * self.out.depth
+        inside = [line.removeprefix(begin) for line in self.out.lines[loop + 1 :]]
+        statements = [line for line in inside if not line.startswith(" ")]
+        ahead = self.pick.one((1, 2, 0))
+        stage = [0 if line.startswith("T.copy(") and "[" in line else ahead for line in statements]
+        sequence = list(range(len(statements)))
+        if gemm_behind:
+            first = next(n for n, line in enumerate(statements) if line.startswith("T.gemm("))
+            stage[-1] += 1
+            sequence.insert(first + 1, sequence.pop())
+        order = [sequence.index(number) for number in range(len(sequence))]
+        self.out.lines[loop] = self.out.lines[loop].replace("):", f", order={order}, stage={stage}):")
+
+    def _divide(self, loop: int, trips: str, first: str) -> None:
+        """Makes two of a loop, whose head is line `loop`: its first iterations and the others."""
+        head, *body = self.out.lines[loop:]
+        first = f"T.min({first}, {trips})"
+        heads = [head.replace(f"T.Pipelined({trips}", f"T.Pipelined({part}") for part in (first, f"{first}, {trips}")]
+        self.out.lines[loop:] = [heads[0], *body, heads[1], *body]
+
+    def _step(self, mine: list[int], shared_a: bool, copies: list[tuple[str, str]], flags: str) -> None:
+        """The body of a loop, which begins with these loads."""
+        copies = list(copies)
         late = self.pick.often(30)
         for i in mine:
             now = [c for c in copies if not late or c[1] in (f"A{i}_s", f"B{i}_s") or i == mine[0] and c[1] == "A0_s"]
@@ -323,10 +376,16 @@ class WarpSpecializedPrograms(Writer):
         causal = pick.often(50)
         all_ = f"T.ceildiv({keys}, {bn})"
         trips = pick.one((f"T.min({all_}, (bx + 1) * {bm} // {bn} + 1)", f"T.min({all_}, bx + 1)")) if causal else all_
+        how = pick.one(("", "", "", "", "", "rotated", "rotated", "placed", "placed", "in two"))
+        keys_at = [(f"K[{self._at(f'k * {bn}', '0')}]", "K_s")]
+        if how == "rotated":
+            self._loads(keys_at, f"k * {bn}", "0")
+        loop = len(self.out.lines)
         line(f"for k in T.Pipelined({trips}, num_stages={pick.one((2, 3, 2, 4))}):")
         self.out.depth += 1
         at_v = self._at("0", f"k * {bn}") if tv else self._at(f"k * {bn}", "0")
-        line(f"T.copy(K[{self._at(f'k * {bn}', '0')}], K_s)")
+        if how != "rotated":
+            self._loads(keys_at, "", "")
         early = pick.often(50)
         if early:
             line(f"T.copy(V[{at_v}], V_s)")
@@ -336,6 +395,8 @@ class WarpSpecializedPrograms(Writer):
             line(f"T.gemm(Q_s, K_s, S_l, transpose_B=True{policy})")
         else:
             line(f"T.gemm(Q_s, K_s, S_l, transpose_B=True, clear_accum=True{policy})")
+        if how == "rotated":
+            self._next_loads(keys_at, f"k * {bn}", bn, trips)
         line(f"for i, j in T.Parallel({bm}, {bn}):")
         seen = f"k * {bn} + j < {keys}"
         if causal and pick.often(60):
@@ -354,6 +415,10 @@ class WarpSpecializedPrograms(Writer):
             line("T.copy(W_l, W_s)")
             left = "W_s"
         line(f"T.gemm({left}, V_s, O_l{', transpose_B=True' if tv else ''}{policy})")
+        if how == "placed":
+            self._place(loop, gemm_behind=pick.often(60))
+        if how == "in two":
+            self._divide(loop, trips, pick.one(("1", "2", "bx")))
         self.out.depth -= 1
         line(f"for i, j in T.Parallel({bm}, {dv}):")
         line(f"    O_l[i, j] = {pick.one(('O_l[i, j] + sum_l[i]', 'O_l[i, j] * 2', 'T.max(O_l[i, j], most_l[i])'))}")
