@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import attention_programs
+import biased_gemm
 from examples_of import benchmark_programs, load
 
 from tilelang.ir.func import PrimFunc
@@ -21,7 +22,8 @@ Named = Iterator[tuple[str, Make]]
 
 def measured() -> dict[str, Make]:
     """What makes each program, by its name."""
-    kinds = (_attention, _flash, _variants, _backward, _published, _latent, _products, _other_products, _epilogues, _quantized)
+    attention = (_attention, _flash, _variants, _backward, _published, _latent)
+    kinds = (*attention, _products, _other_products, _epilogues, _quantized, _serial)
     return {name: make for kind in kinds for name, make in kind()}
 
 
@@ -197,3 +199,8 @@ def _quantized() -> Named:
         tiles = {"block_M": tile[0], "block_N": tile[1]}
         made = _example(f"{folder}/w8a8_gemm.py", "w8a8_gemm", 4096, 8192, 8192, configs=EXACT, **tiles)
         yield _label("W8A8", tile), made
+
+
+def _serial() -> Named:
+    for tile in ((128, 64, 64), (256, 128, 64)):
+        yield _label("biased, serial", tile), _program(biased_gemm.biased, 256, 256, 512, *tile, 256, configs=EXACT)

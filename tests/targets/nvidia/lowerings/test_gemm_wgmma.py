@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lowered_gemm import Case, buffer, constant, lowered, run
 
+from tilelang.dtypes import FLOAT32
 from tilelang.errors import DataRace, OutOfBounds, SimulationError
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.stmt import CallStmt
-from tilelang.ir.visit import Rewriter
+from tilelang.ir.visit import Rewriter, walk
 from tilelang.layout.boxes import Boxes, boxed, find_boxes
 from tilelang.layout.constraints import SharedLayout
 from tilelang.layout.xor_swizzle import swizzled
@@ -25,7 +26,7 @@ from tilelang.sim.counters import Counters
 from tilelang.sim.run import simulate
 from tilelang.targets.nvidia.codegen.cuda import emit
 from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC
-from tilelang.targets.nvidia.isa.wgmma import WGMMA_COMMIT, WGMMA_FENCE, wgmma_wait
+from tilelang.targets.nvidia.isa.wgmma import WGMMA_COMMIT, WGMMA_FENCE, fence_operands, wgmma_wait
 from tilelang.targets.nvidia.lowerings.gemm_wgmma import LOWERING
 from tilelang.targets.nvidia.runtime.device_code import build
 from tilelang.targets.target import Target
@@ -156,6 +157,13 @@ def test_cleared_sums_are_not_stored_to():
     assert "scale_d = not bx == 0" in text
     assert "k_step > 0 or scale_d" in text
     assert "C_tile_sums" not in text
+
+
+def test_compilers_do_not_move_uses_of_sums_in_front_of_the_wait():
+    steps = [s.routine for s in walk(lowered(case(64, 64, 32), LOWERING).body) if isinstance(s, CallStmt)]
+    fence = fence_operands(FLOAT32, 32)
+    assert [fence, WGMMA_FENCE] == steps[steps.index(WGMMA_FENCE) - 1 :][:2]
+    assert [wgmma_wait(0), fence] == steps[steps.index(wgmma_wait(0)) :][:2]
 
 
 @pytest.mark.parametrize("orders", ORDERS)

@@ -9,7 +9,7 @@ is no multiple of 64, the missing rows of A are whatever follows A in shared mem
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from tilelang.dtypes import BOOL, FLOAT32, INT32, SCALARS, DType
 from tilelang.ir.buffer import Region, Scope
@@ -18,6 +18,7 @@ from tilelang.ir.expr import Const, Expr, Var, binary, cast, const, int_const, u
 from tilelang.ir.plan import Plan
 from tilelang.ir.scalar import BinaryOp, UnaryOp
 from tilelang.ir.stmt import Bind, CallStmt
+from tilelang.isa.instruction import Instruction
 from tilelang.layout.boxes import Boxes
 from tilelang.layout.constraints import Constraint, FixedLayout, Reason, SharedLayout
 from tilelang.layout.thread_values import Fragment
@@ -214,6 +215,8 @@ class _Emission:
         if pending >= 0:
             tiles = tuple(region for region in (op.a, op.b) if region.buffer.scope is Scope.SHARED)
             build.emit(CallStmt(wgmma_wait(pending), (), tiles))
+        if pending == 0:
+            self._fence(fence_operands, sums.array)
         sums.store()
 
     def _warpgroup(self) -> tuple[Expr, Expr]:
@@ -283,11 +286,14 @@ class _Emission:
         if held_a is not None:
             fences.append((renew_operands if self._plan.renews_a else fence_operands, held_a.array))
         for fence, registers in fences:
-            record = fence(registers.dtype, int_const(registers.extent[0]) or 0)
-            self._emit.build.emit(CallStmt(record, (registers,), (registers,), (registers,)))
+            self._fence(fence, registers)
         if self._op.always_clears and self._op.wait:
             define = define_operands(sums.array.dtype, int_const(sums.array.extent[0]) or 0)
             self._emit.build.emit(CallStmt(define, (sums.array,), (), (sums.array,)))
+
+    def _fence(self, fence: Callable[[DType, int], Instruction], registers: Region) -> None:
+        record = fence(registers.dtype, int_const(registers.extent[0]) or 0)
+        self._emit.build.emit(CallStmt(record, (registers,), (registers,), (registers,)))
 
     def _scale_d(self) -> Expr:
         """The predicate `scale-d`: whether the instruction adds to the accumulator."""
