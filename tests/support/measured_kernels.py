@@ -9,6 +9,7 @@ from typing import Any
 
 import attention_programs
 import biased_gemm
+import compatible_programs
 from examples_of import benchmark_programs, load
 
 from tilelang.ir.func import PrimFunc
@@ -116,6 +117,10 @@ def _backward() -> Named:
             tiles = {"block_M": block_M, "block_N": block_N, "threads": threads, "causal": causal}
             name = _label("backward", (block_M, block_N), "causal" * causal)
             yield name, _example(path, "attention_backward", *rows.BACKWARD, **tiles)
+    published = (1, 64, 4096, 128, 32, 128, 256, "float16")
+    for causal in (False, True):
+        made = _program(compatible_programs.attention_backward, *published, causal, configs=FAST)
+        yield _label("backward, as published", "causal" * causal), made
 
 
 def _published() -> Named:

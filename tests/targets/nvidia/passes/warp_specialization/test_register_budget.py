@@ -14,6 +14,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.register_budget import (
     live_tile_registers,
     producer_and_registers,
     registers_for_tiles,
+    row_padding,
     tile_registers,
 )
 
@@ -35,7 +36,14 @@ def fragment(*shape, dtype="float32"):
     ],
 )
 def test_a_thread_holds_its_share_of_a_tile(tile, consumers, expected) -> None:
-    assert expected == tile_registers(tile, consumers)
+    assert expected == tile_registers(tile, consumers, {})
+
+
+@pytest.mark.parametrize(("rows", "registers"), [(64, 64), (32, 64), (16, 64), (80, 128), (128, 128)])
+def test_matrix_instructions_have_multiples_of_64_rows(rows, registers) -> None:
+    launch = launch_of(gemm_kernel(rows * 2, 256, 256, rows, 128, 64))
+    (tile,) = row_padding(launch) or (fragment(rows, 128),)
+    assert registers == tile_registers(tile, 1, row_padding(launch)) == live_tile_registers(launch, 1)
 
 
 def test_reordered_loops_with_accesses_to_memory_leave_more_registers_to_other_values() -> None:

@@ -12,38 +12,69 @@ have 32 columns of scores each, took 6 % less time on an H200 with 192 of 512 co
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.stmt import Launch
+from tilelang.ir.stmt import For, Launch
 from tilelang.lowering.regions import whole
 from tilelang.ops.gemm import Gemm
+from tilelang.schedule.consumer_loops import asynchronous_gemms, consumer_body
 from tilelang.schedule.hold_operands import HoldOperands, along_k, depth_of
+from tilelang.schedule.live_registers import live_registers
+from tilelang.schedule.load_groups import LoadGroup, pipelined_loops
+from tilelang.schedule.loop_graph import Work, loop_graph
 from tilelang.targets.nvidia.isa.wgmma import ROWS, WARPGROUP
 from tilelang.targets.nvidia.lowerings.gemm_wgmma import WgmmaPlan
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities
 from tilelang.targets.nvidia.passes.warp_specialization.pad_rows import SWIZZLE_SPAN
-from tilelang.targets.nvidia.passes.warp_specialization.register_budget import live_tile_registers, registers_for_tiles
+from tilelang.targets.nvidia.passes.warp_specialization.register_budget import (
+    live_tile_registers,
+    loop_values,
+    registers_for_tiles,
+)
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
 
 
 def with_held_operands(
-    launch: Launch, gemms: Iterable[Gemm], consumers: int, capabilities: TargetCapabilities
+    launch: Launch,
+    gemms: Iterable[Gemm],
+    load_groups: Sequence[LoadGroup],
+    consumers: int,
+    capabilities: TargetCapabilities,
 ) -> tuple[Launch, list[Note]]:
     """The launch, which comes from `flatten_sequences`, with columns of operands in registers; and notes on these."""
-    registers = registers_for_tiles(consumers) - live_tile_registers(launch, consumers)
+
+    def registers() -> int:
+        loops = pipelined_loops(launch.body)
+        live = (_live_registers(loop, launch, load_groups, consumers, capabilities) for loop in loops)
+        return registers_for_tiles(consumers) - max(live_tile_registers(launch, consumers), *live)
+
     planned = capabilities.with_plans(launch, gemms, consumers * WARPGROUP_THREADS)
     hold = HoldOperands(_Columns(registers), _divided)
     body = hold.visit(planned.body)
     return (dataclasses.replace(launch, body=body), hold.notes) if hold.notes and body is not None else (launch, [])
 
 
+def _live_registers(
+    loop: For, launch: Launch, load_groups: Sequence[LoadGroup], consumers: int, capabilities: TargetCapabilities
+) -> int:
+    """The most registers that live fragments take at once in a loop, whose gemms hold theirs until they are awaited."""
+    body = consumer_body(loop, [each for each in load_groups if each.parent is loop.body])
+    in_flight = asynchronous_gemms(body, capabilities.wgmma_refusal, consumers * WARPGROUP_THREADS)
+    graph = loop_graph(body, lambda stmt: Work(0, asynchronous=stmt in in_flight))
+    graph = dataclasses.replace(graph, values=loop_values(body, launch, loop, consumers, None))
+    order = range(len(body.statements))
+    return live_registers(graph, (0,) * len(order), order)
+
+
 class _Columns:
     """How many columns of an operand to hold; each answer takes the registers for them."""
 
-    def __init__(self, registers: int) -> None:
-        self._registers = registers
+    def __init__(self, registers: Callable[[], int]) -> None:
+        self._left = functools.cache(registers)
+        self._taken = 0
 
     def __call__(self, gemm: Gemm) -> int:
         """How many columns of A fit into the registers that are left, which they take; 0 if they should not."""
@@ -51,9 +82,9 @@ class _Columns:
         if not isinstance(plan, WgmmaPlan) or plan.a is None or plan.atom.n >= ROWS or gemm.transpose_a:
             return 0
         bits_of_column = plan.groups.row_atoms * ROWS * bits // WARPGROUP  # of each thread
-        columns, span = self._registers * 32 // bits_of_column, SWIZZLE_SPAN * 8 // bits
+        columns, span = (self._left() - self._taken) * 32 // bits_of_column, SWIZZLE_SPAN * 8 // bits
         columns = depth if columns >= depth else 0 if depth % span else columns // span * span
-        self._registers -= max(columns, 0) * bits_of_column // 32
+        self._taken += max(columns, 0) * bits_of_column // 32
         return max(columns, 0)
 
 

@@ -5,11 +5,15 @@ Takes a launch and numbers of warpgroups; gives registers of a thread. All are e
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+
 from tilelang.analysis.register_pressure import peak_registers
 from tilelang.analysis.whole_stores import overwritten
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.compare import expr_key
-from tilelang.ir.expr import Call
+from tilelang.ir.expr import Call, int_const
 from tilelang.ir.memoize import memoized
 from tilelang.ir.stmt import For, Launch, ParallelLoop, Stmt
 from tilelang.ir.visit import expressions, loads_of, walk, walk_expr
@@ -21,6 +25,7 @@ from tilelang.schedule.consumer_loops import converted_operand
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.loop_graph import Value
 from tilelang.targets.machine import Machine
+from tilelang.targets.nvidia.isa.wgmma import ROWS
 from tilelang.targets.nvidia.machines import MAX_REGISTERS, WARP_SIZE
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
 
@@ -59,9 +64,22 @@ _REGISTERS = {
 _REGISTERS_WITH_COUNTERS = {**_REGISTERS, (1, 2): (232, 40), (2, 1): (216, 40), (2, 2): (104, 40)}
 
 
-def tile_registers(tile: Buffer, consumers: int) -> int:
+def tile_registers(tile: Buffer, consumers: int, padding: Mapping[Buffer, Fraction]) -> int:
     """Registers for a fragment that `consumers` warpgroups share, or for some elements of a vector of rows."""
-    return _ROWS_PER_THREAD if tile.rank == 1 else -(-(tile.bytes or 0) // (4 * consumers * WARPGROUP_THREADS))
+    if tile.rank == 1:
+        return _ROWS_PER_THREAD
+    return math.ceil(padding.get(tile.storage, 1) * (tile.bytes or 0) / (4 * consumers * WARPGROUP_THREADS))
+
+
+def row_padding(launch: Launch) -> Mapping[Buffer, Fraction]:
+    """How many times as many rows as fragments have wgmma takes for them, which has multiples of 64."""
+    padding = {}
+    for gemm in (s for s in walk(launch.body) if isinstance(s, Gemm)):
+        rows = int_const(gemm.sizes[0])
+        for region in (gemm.a, gemm.c):
+            if rows and rows % ROWS and region.buffer.scope is Scope.FRAGMENT:
+                padding[region.buffer.storage] = Fraction(-(-rows // ROWS) * ROWS, rows)
+    return padding
 
 
 def loop_values(
@@ -71,7 +89,7 @@ def loop_values(
 
     What a branch alone touches that takes a step again has the registers of the probabilities, which have no value yet.
     """
-    outside = accessed_outside(loop, launch)
+    outside, padding = accessed_outside(loop, launch), row_padding(launch)
     values = []
     for storage, touching in body.storages.items():
         if storage.scope is Scope.FRAGMENT:
@@ -79,7 +97,7 @@ def loop_values(
             if [body.statements[number] for number in touches] == [retry] and storage not in outside:
                 continue
             carried = storage in outside or storage not in overwritten(body.statements[touches[0]])
-            values.append(Value(tile_registers(storage, consumers), touches, carried))
+            values.append(Value(tile_registers(storage, consumers, padding), touches, carried))
     return tuple(values)
 
 
@@ -90,10 +108,11 @@ def live_tile_registers(launch: Launch, consumers: int) -> int:
 
 def _live_tile_registers(launch: Launch, consumers: int) -> int:
     replacements = {s.own.buffer for s in walk(launch.body) if isinstance(s, ClusterSum) and s.owners > 1}
+    padding = row_padding(launch)
 
     def registers(tile: Buffer) -> int:
         # a partitioned epilogue reuses the registers of the accumulator
-        return 0 if tile in replacements else tile_registers(tile, consumers)
+        return 0 if tile in replacements else tile_registers(tile, consumers, padding)
 
     def converted(stmt: Stmt) -> int:
         converts = isinstance(stmt, Gemm) and stmt.a.dtype != stmt.operands[0]
