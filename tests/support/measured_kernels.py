@@ -190,6 +190,11 @@ def _epilogues() -> Named:
         for name in load(path).ACTIVATIONS:
             yield _label("bias and", name, kind), _example(path, "bias_activation", *size, name, configs=configs)
         yield _label("residual", kind), _example(path, "residual", *size, 0.5, 2.0, configs=configs)
+        for tile in ((128, 256, 64),):
+            for name in load(path).ACTIVATIONS:
+                made = _example(path, "bias_activation", *size, name, *tile, configs=configs)
+                yield _label("bias and", name, tile, kind), made
+            yield _label("residual", tile, kind), _example(path, "residual", *size, 0.5, 2.0, *tile, configs=configs)
         for tile in ((128, 64, 32), (128, 64, 64), (128, 128, 64)):
             yield _label("SwiGLU", tile, kind), _example(path, "swiglu", *size, *tile, configs=configs)
 

@@ -8,8 +8,6 @@ from specialized import launch_of
 import tilelang.language as T
 from tilelang.arith.domain import of_function
 from tilelang.ir.printer import to_text
-from tilelang.ir.stmt import Alloc
-from tilelang.ir.visit import walk
 from tilelang.schedule.load_groups import flatten_sequences
 from tilelang.transforms.fuse_clears import fuse_clears
 
@@ -38,10 +36,9 @@ def gemm_kernel(trips=3, start=0, step=1, before=False, scaled=False, twice=Fals
     return main
 
 
-def changed(func, kept=()):
+def changed(func):
     launch = flatten_sequences(launch_of(func))
-    tiles = {s.buffer for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.name in kept}
-    made = fuse_clears(launch, of_function(func), tiles)
+    made = fuse_clears(launch, of_function(func))
     rng = np.random.default_rng(0)
     arguments = [rng.integers(-3, 3, (16, 160)).astype(np.float16), np.zeros((16, 16), np.float32)]
     after = type(func)(**{**{f: getattr(func, f) for f in func.__dataclass_fields__}, "body": made})
@@ -66,10 +63,3 @@ def test_clears_stay_where_the_first_access_is_no_gemm_or_the_loop_may_be_empty(
     text = changed(gemm_kernel(**options))
     assert "T.fill" in text
     assert "clear_accum" not in text
-
-
-def test_the_clears_of_some_tiles_are_kept():
-    text = changed(gemm_kernel(), kept=("C_l",))
-    assert "T.fill(C_l, 0.0)" in text
-    assert "clear_accum" not in text
-    assert "T.fill" not in changed(gemm_kernel(), kept=("A_s",))

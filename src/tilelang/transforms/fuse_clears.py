@@ -7,7 +7,6 @@ this is done only where the loop surely has an iteration and the first statement
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Set
 
 from tilelang.arith.domain import Domain
 from tilelang.arith.prove import proves
@@ -22,24 +21,24 @@ from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
 
 
-def fuse_clears(launch: Launch, domain: Domain, kept: Set[Buffer] = frozenset()) -> Launch:
-    """The launch, which comes from `flatten_sequences`, with its clears fused where possible, but of some tiles."""
+def fuse_clears(launch: Launch, domain: Domain) -> Launch:
+    """The launch, which comes from `flatten_sequences`, with its clears fused where possible."""
     inside = domain.with_extents(launch.block_vars, launch.grid)
-    return dataclasses.replace(launch, body=fuse_clears_in(launch.body, inside, kept))
+    return dataclasses.replace(launch, body=fuse_clears_in(launch.body, inside))
 
 
-def fuse_clears_in(body: Stmt, domain: Domain, kept: Set[Buffer] = frozenset()) -> Stmt:
-    """A body with its clears fused where possible, but of some tiles."""
-    return _FuseClears(domain, kept).visit(body) or Seq((), loc=body.loc)
+def fuse_clears_in(body: Stmt, domain: Domain) -> Stmt:
+    """A body with its clears fused where possible."""
+    return _FuseClears(domain).visit(body) or Seq((), loc=body.loc)
 
 
 class _FuseClears(Rewriter):
-    def __init__(self, domain: Domain, kept: Set[Buffer]) -> None:
-        self._domain, self._kept = domain, kept
+    def __init__(self, domain: Domain) -> None:
+        self._domain = domain
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, For):
-            inside = _FuseClears(self._domain.with_loop(node.var, node.start, node.stop, node.step), self._kept)
+            inside = _FuseClears(self._domain.with_loop(node.var, node.start, node.stop, node.step))
             return inside.rebuild_stmt(node)
         if not isinstance(node, Seq):
             return self.rebuild_stmt(node)
@@ -47,7 +46,7 @@ class _FuseClears(Rewriter):
         for stmt in node.body:
             if isinstance(stmt, Bind):
                 domain = domain.with_value(stmt.var, stmt.value)
-            elif isinstance(stmt, Fill) and _clears(stmt) and stmt.dst.buffer not in self._kept:
+            elif isinstance(stmt, Fill) and _clears(stmt):
                 _fuse(body, stmt, domain)
         return self.rebuild_stmt(with_statements(node, body))
 

@@ -77,31 +77,6 @@ wait for stores(read=True)
     assert expected.splitlines() == [line for line in inside if line.strip()]
 
 
-@pytest.mark.parametrize(("made", "persistent"), [("another tile", True), ("in place", True), ("another tile", False)])
-def test_results_of_which_other_tiles_are_made_are_cleared_for_each_tile(made, persistent):
-    @T.prim_func
-    def main(A: T.Tensor((512, 256), "float16"), C: T.Tensor((512, 128), "float16")):
-        with T.Kernel(4, threads=128) as bx:
-            A_s = T.alloc_shared((128, 64), "float16")
-            C_l = T.alloc_fragment((128, 128), "float32")
-            D_l = T.alloc_fragment((128, 128), "float16")
-            T.clear(C_l)
-            for k in T.Pipelined(4, num_stages=2):
-                T.copy(A[bx * 128, k * 64], A_s)
-                T.gemm(A_s, A_s, C_l, transpose_B=True)
-            for i, j in T.Parallel(128, 128):
-                if made == "in place":
-                    C_l[i, j] = T.max(C_l[i, j], 0.0)
-                else:
-                    D_l[i, j] = T.cast(T.max(C_l[i, j], 0.0), "float16")
-            T.copy(C_l if made == "in place" else D_l, C[bx * 128, 0])
-
-    cleared = made == "another tile" and persistent
-    shown = to_text(warp_specialize(main, **{**PERSISTENT, "persistent": persistent}))
-    assert cleared == ("T.fill(C_l, 0.0)" in shown)
-    assert cleared == ("clear_accum=k == 0" not in shown)
-
-
 def in_several_places(clusters=1):
     """Loads of the same tiles in front of a loop, within it and in another one."""
 

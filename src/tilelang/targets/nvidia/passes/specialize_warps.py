@@ -13,7 +13,7 @@ for what comes later; and the program computes the same.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 
 from tilelang.analysis.divergence import divergence
 from tilelang.arith.domain import Domain, of_function
@@ -24,11 +24,10 @@ from tilelang.ir.expr import Expr, Var
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.pipeline import InitPipelines, StoreWait
 from tilelang.ir.sequences import statements_of
-from tilelang.ir.stmt import Alloc, For, Group, If, Launch, ParallelLoop, Seq, Stmt, Store
-from tilelang.ir.visit import Rewriter, loads_of, walk, without
+from tilelang.ir.stmt import Alloc, For, Group, If, Launch, Seq, Stmt
+from tilelang.ir.visit import Rewriter, walk, without
 from tilelang.lowering.lowering import Lowerings
 from tilelang.ops.cluster_sum import ClusterSum
-from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.properties import Property
 from tilelang.schedule.alternate_tiles import AlternateTiles, alternate_tiles
@@ -88,25 +87,8 @@ class _Launches(Rewriter):
         schedule = schedule_of(node)
         if schedule is None:
             return node
-        launch = flatten_sequences(node)
-        launch = fuse_clears(launch, self._domain, _made_into_others(launch) if schedule.persistent else frozenset())
+        launch = fuse_clears(flatten_sequences(node), self._domain)
         return specialized(launch, schedule, self._capabilities, self._domain)
-
-
-def _made_into_others(launch: Launch) -> Set[Buffer]:
-    """The results of pipelined gemms of which a loop behind them makes other tiles.
-
-    For ptxas their registers are in use until the first gemm of the next tile, whose predicate says that it overwrites
-    them: what is computed in place has them, other tiles need as many more. Cleared for each tile, they are free: of
-    W8A8 with 128 sums and 64 registers of results ptxas 13.0 spilled 20, and it takes 0.98 of the time on an H200.
-    """
-    loops = {s for s in walk(launch.body) if isinstance(s, For) and s.pipeline is not None}
-    inside = {s for loop in loops for s in walk(loop)}
-    results = {s.c.buffer for s in inside if isinstance(s, Gemm)}
-    nests = [s for s in walk(launch.body) if isinstance(s, ParallelLoop) and s not in inside]
-    stores = [s for nest in nests for s in walk(nest) if isinstance(s, Store) and s.buffer.scope is Scope.FRAGMENT]
-    others = [store for store in stores if store.buffer not in results]
-    return results & {load.buffer for store in others for load in loads_of(store.value)}
 
 
 def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabilities, domain: Domain) -> Stmt:
