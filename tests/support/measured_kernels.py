@@ -190,7 +190,7 @@ def _epilogues() -> Named:
         for name in load(path).ACTIVATIONS:
             yield _label("bias and", name, kind), _example(path, "bias_activation", *size, name, configs=configs)
         yield _label("residual", kind), _example(path, "residual", *size, 0.5, 2.0, configs=configs)
-        for tile in ((128, 256, 64),):
+        for tile in ((128, 128, 64), (128, 256, 64)):
             for name in load(path).ACTIVATIONS:
                 made = _example(path, "bias_activation", *size, name, *tile, configs=configs)
                 yield _label("bias and", name, tile, kind), made

@@ -366,13 +366,11 @@ def define_operands(dtype: DType, count: int) -> Instruction:
     """Defines an accumulator that the next wgmma instruction overwrites; called with the array.
 
     The instruction names the registers as operands all the same. For undefined ones the compiler may take any: where it
-    takes those of an accumulator in flight, ptxas injects a wait for it (advice C7517). No instruction does this: zeros
-    were moved to the registers first, and attention of 64 dimensions by tiles of 128x128 took 1.19 times as long on an
-    H200.
+    takes those of an accumulator in flight, ptxas injects a wait for it (advice C7517). Zeros may be moved there first:
+    with them attention of 64 dimensions by tiles of 128x128 took 1.2 times as long on an H200.
     """
     kind, letter = ("float", "f") if dtype == "float32" else ("unsigned", "r")
-    comment = "Defines registers that the next wgmma instruction overwrites."
-    statement = f'asm volatile("" : "={letter}"(r[i]));'
+    comment, statement = "Defines registers that the next wgmma overwrites.", f'asm volatile("" : "={letter}"(r[i]));'
     return _for_registers("define", f"tl_define_{kind}_operands", comment, kind, statement, dtype, count)
 
 
