@@ -468,7 +468,8 @@ PROGRAMS = {
     "attention": Program(attention(varying=False), NARROW),
     # all tiles begin with the same keys, so that those of another tile serve as well
     "attention, variable lengths": Program(attention(varying=True), NARROW, implied=1),
-    "attention in float8": Program(attention(varying=False, dtype="float8_e4m3fn"), NARROW),
+    # a block has one tile, whose queries fill an empty stage
+    "attention in float8": Program(attention(varying=False, dtype="float8_e4m3fn"), NARROW, implied=1),
     # the producer waits for queries, too, where it waits for keys, and no register is written between both gemms
     "attention by an online softmax": Program(online_softmax(), NARROW | {"wgmma fence removed"}, implied=2),
     "additions of a loop": Program(additions, NARROW),

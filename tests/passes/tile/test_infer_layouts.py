@@ -37,12 +37,12 @@ def accumulator(m: int, n: int, warps: int) -> Fragment:
 
 
 class FakeGemm:
-    """Asks for the layouts of 16 x 8 accumulators in everything that a product touches."""
+    """Asks for the layouts of 16 x 8 accumulators in everything that a product touches; `torn` for another in one, too."""
 
     name = "gemm.fake"
 
-    def __init__(self, *, swap: bool = False, modes: Iterable[int] = ()) -> None:
-        self._swap, self._modes = swap, iter(modes)
+    def __init__(self, *, torn: bool = False, modes: Iterable[int] = ()) -> None:
+        self._torn, self._modes = torn, iter(modes)
 
     def accepts(self, op: Gemm, context: LoweringContext) -> Plan:
         return ACCEPTED
@@ -50,9 +50,11 @@ class FakeGemm:
     def constrain(self, op: Gemm, plan: Plan, context: LoweringContext) -> Iterable[Constraint]:
         m, n = op.c.static_extent or ()
         yield FixedLayout(op.c.buffer, accumulator(m, n, context.threads // 32), Reason("T.gemm accumulates in it", op.loc))
+        if self._torn:
+            yield FixedLayout(op.c.buffer, blocked((m, n), context.threads, 2), Reason("T.gemm multiplies it", op.loc))
         if op.a.buffer.scope.value == "local.fragment":
             shape = op.a.static_extent or ()
-            wanted = blocked(shape, context.threads, 2) if self._swap else accumulator(*shape, context.threads // 32)
+            wanted = accumulator(*shape, context.threads // 32)
             yield FixedLayout(op.a.buffer, wanted, Reason("T.gemm multiplies it", op.loc))
         shape = op.b.static_extent or ()
         mode = next(self._modes, 0)
@@ -285,11 +287,10 @@ def test_one_statement_with_two_wishes_is_an_error():
             x = T.alloc_fragment((64, 64), T.float16)
             b = T.alloc_shared((64, 64), T.float16)
             T.copy(B, b)
-            T.copy(B, x)
-            T.gemm(x, b, x)
+            T.gemm(b, b, x)
 
     with pytest.raises(LayoutConflict) as caught:
-        distribute(f, {Gemm: (FakeGemm(swap=True),)})
+        distribute(f, {Gemm: (FakeGemm(torn=True),)})
     assert "'x': T.gemm" in caught.value.message
     assert "needs another layout than" in caught.value.message
     assert caught.value.loc is not None
