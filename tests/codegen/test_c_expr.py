@@ -296,3 +296,25 @@ def test_both_values_of_a_choice_are_computed_where_cuda_would_branch():
         for buffer in (held, far):
             names.declare(buffer)
         assert text == ExprPrinter(names, CUDA).value(expr)
+
+
+@pytest.mark.parametrize(
+    ("last", "own", "scope", "text"),
+    [
+        (31, False, Scope.LOCAL, "tl_divide(h[i], t[0])"),
+        (7, False, Scope.LOCAL, "h[i] / t[0]"),  # few
+        (31, True, Scope.LOCAL, "h[i] / t[i]"),
+        (31, False, Scope.GLOBAL, "h[i] / t[0]"),
+    ],
+)
+def test_many_are_divided_by_one_without_branches(last, own, scope, text):
+    held, total = Buffer("h", (as_expr(32),), FLOAT32, Scope.LOCAL), Buffer("t", (as_expr(32),), FLOAT32, scope)
+    i = index_var("i")
+    names = Names()
+    for name in (held, total, i):
+        names.declare(name)
+    quotient = binary(BinaryOp.DIV, Load(held, (i,), FLOAT32), Load(total, (i if own else as_expr(0),), FLOAT32))
+    for dialect, expected in ((CUDA, text), (CPP, text.replace("tl_divide(h[i], t[0])", "h[i] / t[0]"))):
+        printer = ExprPrinter(names, dialect)
+        printer.unrolled[i] = last
+        assert expected == printer.value(quotient)

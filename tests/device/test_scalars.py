@@ -9,7 +9,7 @@ from tilelang.dtypes import SCALARS, as_dtype, lane_dtype
 from tilelang.ir.scalar import BinaryOp, convert, data_binary
 from tilelang.isa.catalogue import INTRINSICS
 from tilelang.targets.nvidia.codegen.cuda_dialect import CUDA
-from tilelang.targets.nvidia.isa.arithmetic import HELPERS
+from tilelang.targets.nvidia.isa.arithmetic import DIVIDE, HELPERS
 from tilelang.targets.nvidia.isa.convert import CONVERSIONS
 from tilelang.targets.nvidia.isa.intrinsics import templates
 from tilelang.targets.nvidia.isa.types import INTEGERS, cuda_type
@@ -236,3 +236,14 @@ def test_operators_are_those_of_the_reference(op, dtype):
     )
     Module(cuda_source([INTEGERS, HELPERS[name]], [source])).run("k", a, b, actual, threads=a.size)
     np.testing.assert_array_equal(actual, data_binary(BinaryOp[op], a, b, row))
+
+
+def test_quotients_without_branches_are_rounded_once():
+    a, b = np.random.default_rng(0).integers(0, 2**32, (2, 1 << 20), np.uint32).view(np.float32)
+    tiny = (a.view(np.uint32) & np.uint32(0x80FFFFFF)).view(np.float32)
+    a, b = np.concatenate([a, tiny, tiny, a]), np.concatenate([b, b, a, np.zeros_like(a)])
+    source = elementwise("k", "tl_divide(x[i], x[i + *n])", "float", "float")
+    actual = np.zeros(a.shape, np.float32)
+    count = np.array([a.size], np.int64)
+    Module(cuda_source([DIVIDE], [source])).run("k", np.concatenate([a, b]), actual, count, threads=256, blocks=64)
+    assert_same(a / b, actual, SCALARS["float32"])

@@ -49,6 +49,8 @@ class Dialect:
         packed_arithmetic: The packed dtypes with arithmetic in their storage type; others are converted to numbers.
         select: A function of both values of a select, for compilers that would branch around one of them; None for a
             conditional expression.
+        quotient: A function that divides floats, many by the same one, for compilers that branch where the language
+            divides; None for `/`.
     """
 
     language: str
@@ -68,6 +70,7 @@ class Dialect:
     copies_bits: bool = False
     packed_arithmetic: frozenset[str] = frozenset()
     select: Helper | None = None
+    quotient: Helper | None = None
 
     def storage_type(self, dtype: DType) -> str:
         """The type of one element in memory."""

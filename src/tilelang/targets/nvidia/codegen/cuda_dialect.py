@@ -6,7 +6,7 @@ import re
 from types import MappingProxyType
 
 from tilelang.codegen.dialect import Dialect
-from tilelang.targets.nvidia.isa.arithmetic import CHOOSE, HELPERS
+from tilelang.targets.nvidia.isa.arithmetic import CHOOSE, DIVIDE, HELPERS
 from tilelang.targets.nvidia.isa.convert import CONVERSIONS
 from tilelang.targets.nvidia.isa.instruction_texts import TEXTS
 from tilelang.targets.nvidia.isa.intrinsics import templates
@@ -35,4 +35,5 @@ CUDA = Dialect(
     infinity=MappingProxyType({32: "__int_as_float(0x7f800000)", 64: "__longlong_as_double(0x7ff0000000000000LL)"}),
     packed_arithmetic=frozenset({"float16", "bfloat16"}),
     select=CHOOSE,
+    quotient=DIVIDE,
 )
