@@ -86,6 +86,9 @@ class _BarrierAnalysis:
         self._visited: set[Stmt] = set()  # loops whose iterations have been analyzed against each other
         self._entered: list[tuple[Stmt, frozenset[int]]] = []  # enclosing loops, with the accesses pending before each
         self._exit_states: list[tuple[list[State], list[State]]] = []  # states at `break` and `continue`
+        self._inside: dict[Stmt, frozenset[Stmt]] = {}  # the statements of loops
+        # the states after and before loops, by all that the former depend on
+        self._exits: dict[tuple[object, ...], tuple[State | None, State]] = {}
         self._steps_of: dict[Seq, list[tuple[Stmt, Sequence[Stmt], ContextFacts]]] = {}  # by sequence, for all walks
 
     def run(self) -> None:
@@ -319,7 +322,7 @@ class _BarrierAnalysis:
         if stmt in self._independent:
             return self._diverged(stmt, state, facts)
         if not self._insert:  # a conflict between its own iterations is found with any state before it
-            return self._iterate(stmt, state, facts)
+            return self._retraced(stmt, state, facts)
         if stmt not in self._visited:  # conflicts between its own iterations first
             self._visited.add(stmt)
             if self._accesses.summary(stmt).writes or self._accesses.summary(stmt).syncs:
@@ -328,6 +331,17 @@ class _BarrierAnalysis:
             self._independent.add(stmt)
             return self._diverged(stmt, state, facts)
         return self._iterate(stmt, state, facts)
+
+    def _retraced(self, stmt: For | While, entry: State, facts: ContextFacts) -> State | None:
+        """The state after a loop while nothing may be inserted; trials that differ elsewhere find it once."""
+        if stmt not in self._inside:
+            self._inside[stmt] = frozenset(walk(stmt))
+        inside = self._inside[stmt]
+        barriers = frozenset(self.before & inside), frozenset(self.ends & inside)
+        key = (stmt, self._conflicts.subgroup_size, barriers, frozenset(entry))
+        if key not in self._exits:
+            self._exits[key] = self._iterate(stmt, entry, facts), entry  # kept, since its keys are identities
+        return self._exits[key][0]
 
     def _separates(self, stmt: Stmt) -> bool:
         """Whether a loop contains barriers, waits or commits, so that its body must be analyzed in order."""
