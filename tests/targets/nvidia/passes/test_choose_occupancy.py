@@ -44,7 +44,7 @@ def linear(name, columns=64, heads=32, length=4096):
 
 
 @pytest.mark.parametrize(
-    ("name", "two", "one"), [("retention", 279, 449), ("mamba2", 409, 656), ("gated_delta_rule", 435, 640)]
+    ("name", "two", "one"), [("retention", 281, 461), ("mamba2", 414, 676), ("gated_delta_rule", 436, 659)]
 )
 def test_two_blocks_where_they_are_faster_by_prediction(name, two, one):
     plan = plan_of(linear(name), enable_fast_math=True)
@@ -73,7 +73,7 @@ def test_one_block_where_two_are_hardly_faster(monkeypatch):
     monkeypatch.setattr(choose_occupancy, "_MIN_GAIN", 0.5)
     plan = plan_of(linear("retention"), enable_fast_math=True)
     assert (1, True) == (plan.schedule.blocks_per_sm, plan.schedule.persistent)
-    assert ["one block at once on a multiprocessor: predicted 449 us, two 279 us"] == about_blocks(plan)
+    assert ["one block at once on a multiprocessor: predicted 461 us, two 281 us"] == about_blocks(plan)
 
 
 def test_nothing_is_chosen_where_a_kernel_cannot_be_predicted(monkeypatch):

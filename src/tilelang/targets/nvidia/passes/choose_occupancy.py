@@ -1,11 +1,12 @@
 """Decides whether a multiprocessor holds two small blocks at once, where consumers cannot keep its units busy.
 
-Takes the passes from `choose_schedule` on; gives the pass, which writes `plan.blocks_per_sm`. Where dependences forbid
-that an iteration's gemms overlap its other work, tensor cores idle while threads compute, and threads while they wait
-for gemms; so they do for a part of the time where one warpgroup computes alone, in whatever order. Another block fills
-these gaps, but it leaves half of the shared memory and registers. Both kernels are lowered, and the performance model
-decides (`performance/`): one block lasts longer alone, with one warpgroup and fewer stages, but there are half as many
-waves. Invariant: without a choice, or if the user sets any part of the schedule, nothing changes.
+Takes the passes from `choose_schedule` to the last that adds something; gives the pass, which writes
+`plan.blocks_per_sm`. Where dependences forbid that an iteration's gemms overlap its other work, tensor cores idle while
+threads compute, and threads while they wait for gemms; so they do for a part of the time where one warpgroup computes
+alone, in whatever order. Another block fills these gaps, but it leaves half of the shared memory and registers. Both
+kernels are lowered, and the performance model decides (`performance/`): one block lasts longer alone, with one
+warpgroup and fewer stages, but there are half as many waves. Invariant: without a choice, or if the user sets any part
+of the schedule, nothing changes.
 
 On an H200 two blocks were faster than persistent ones for Mamba 2 and the gated delta rule with 64 columns, and for
 attention of 64 rows: by 17 to 26 % from 1024 blocks on, but slower by 5 % with 512.
