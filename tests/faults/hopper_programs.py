@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from attention_programs import latent, latent_attention
 from by_hand import ThreadProgram
+from counted_tiles import counted_tiles, operands_and_tiles
 from programs_with_faults import example
 from specialized import gemm_kernel
 from tensor_copies import Engine, plan_of, tensor_map
@@ -202,6 +203,14 @@ def handed_out():
     wide, low = a.astype(np.float32), np.tri(4).repeat(64, axis=0).repeat(64, axis=1)
     want = ((wide * low) @ b.astype(np.float32)).astype(np.float32)
     return lowered(main, persistent=True, stages=2), [a, b, np.zeros((256, 64), np.float32)], want
+
+
+def alternate():
+    """Two warpgroups alternate among tiles, of which each counts those of both."""
+    steps = (3, 0, 2, 1, 4, 0, 3)
+    arguments, want = operands_and_tiles(steps, 0.0)
+    made = lowered(counted_tiles(len(steps)), persistent=True, ping_pong=True, stages=2)
+    return made, [*arguments, np.zeros_like(want)], want
 
 
 def divided_columns():
@@ -459,6 +468,7 @@ PROGRAMS = {
     "gemm, ping-pong with one stage": Program(
         gemm((256, 64, 192), (64, 64, 64), persistent=True, ping_pong=True, stages=1), NARROW
     ),
+    "gemm, ping-pong by counters": Program(alternate, NARROW),
     "gemm, split-K in a cluster": Program(gemm((64, 64, 448), (64, 64, 64), split=2, in_flight=0), NARROW),
     "gemm, fewer rows than an instruction": Program(
         gemm((96, 64, 192), (48, 64, 64), persistent=True, ping_pong=False, in_flight=0), NARROW

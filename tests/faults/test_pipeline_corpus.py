@@ -22,6 +22,7 @@ NAMES = (
     "gemm, asynchronous mma",
     "gemm, ping-pong",
     "gemm, ping-pong with one stage",
+    "gemm, ping-pong by counters",
     "gemm, split-K in a cluster",
     "gemm, loads in several places",
     "gemm, tiles from a counter",

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from tilelang.errors import Loc
 from tilelang.ir.memoize import memoized
-from tilelang.ir.stmt import Seq, Stmt
+from tilelang.ir.stmt import If, Seq, Stmt
 
 T = TypeVar("T")
 
@@ -22,6 +22,20 @@ def statements_of(body: Stmt) -> tuple[Stmt, ...]:
 def flat_statements(body: Stmt) -> list[Stmt]:
     """The statements of a body in program order, those of nested sequences inlined."""
     return [inner for stmt in body.body for inner in flat_statements(stmt)] if isinstance(body, Seq) else [body]
+
+
+def statements_behind(body: Stmt, stmt: Stmt) -> list[Stmt] | None:
+    """What follows a statement of a body, or of branches in it, innermost first; None if it is not there."""
+    if body is stmt:
+        return []
+    if isinstance(body, If):
+        found = (statements_behind(branch, stmt) for branch in (body.then_body, body.else_body) if branch is not None)
+        return next((inner for inner in found if inner is not None), None)
+    statements = body.body if isinstance(body, Seq) else ()
+    for position, child in enumerate(statements):
+        if (inner := statements_behind(child, stmt)) is not None:
+            return [*inner, *statements[position + 1 :]]
+    return None
 
 
 def with_statements(node: Seq, statements: Sequence[Stmt]) -> Seq:

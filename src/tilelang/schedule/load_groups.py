@@ -57,10 +57,16 @@ class LoadGroup:
 
     def backward_slice(self, *copies: Copy) -> BackwardSlice:
         """The backward slice of the source indices and of all control flow around; of all copies if none is given."""
-        deciding = [index for copy in copies or self.copies for index in copy.source_indices]
+        sources = [index for copy in copies or self.copies for index in copy.source_indices]
+        return self.scalars.backward_slice([*sources, *self._flow()])
+
+    def flow_slice(self) -> BackwardSlice:
+        """The backward slice of all control flow around, which decides how often the tiles are filled."""
+        return self.scalars.backward_slice(self._flow())
+
+    def _flow(self) -> Iterator[Expr]:
         for step in self.path:
-            deciding += [step.start, step.stop] if isinstance(step, For) else [step.condition]
-        return self.scalars.backward_slice(deciding)
+            yield from (step.start, step.stop) if isinstance(step, For) else (step.condition,)
 
     @property
     def tiles(self) -> tuple[Buffer, ...]:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence, Set
 
+from tilelang.analysis.uniform_scalars import BackwardSlice
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, Var
 from tilelang.ir.pipeline import ReleaseTo
-from tilelang.ir.sequences import with_location
+from tilelang.ir.sequences import statements_of, with_location
 from tilelang.ir.stmt import Alloc, Bind, For, ForKind, If, Seq, Stmt, While
 from tilelang.ir.visit import Rewriter, substitute, substitute_stmt, walk, without_unused_bindings
 from tilelang.ops.copy import Copy
@@ -38,41 +39,27 @@ def producer(
     return without_unused_bindings(Seq((*states.counters, *first, *inner), loc=body.loc))
 
 
-class _Producer:
-    def __init__(
-        self,
-        pipelines: Sequence[PipelineBuffer],
-        states: PartitionStates,
-        cluster: ClusterBlocks,
-        scheduler: TileScheduler | None,
-    ) -> None:
-        self._scheduler = scheduler
-        self._of = {copy: each for each in pipelines for copy in each.load_group.copies}
-        self._states, self._cluster = states, cluster
-        self._current: dict[PipelineBuffer, PipelineState] = {}
-        slices = [each.load_group.backward_slice() for each in pipelines]
+class _Fills:
+    """The control flow around loads, by which a partition counts fills.
+
+    Args:
+        slices: The uniform scalars that it recomputes, in buffers and variables of its own.
+        states: The states of the partition.
+    """
+
+    def __init__(self, slices: Sequence[BackwardSlice], states: PartitionStates) -> None:
+        self._states = states
         self._recomputed = frozenset[Stmt]().union(*(each.statements for each in slices))
-        # the producer's own copies of buffers and variables of the original program
         self._buffers = {old: dataclasses.replace(old) for each in slices for old in each.buffers}
         self._values: dict[Var, Expr] = {}
 
     def visit(self, node: Stmt) -> Stmt | None:
-        """The part of a statement that the producer executes; None if there is none."""
+        """The part of a statement that the partition executes; None if there is none."""
         match node:
             case Seq():
                 return self._sequence(node)
             case For():
-                var = self._fresh(node.var)
-                body = self.visit(node.body)
-                if body is None:
-                    return None
-                start, stop = self._renamed(node.start), self._renamed(node.stop)
-                kind = ForKind.SERIAL if node.kind is ForKind.PIPELINED else node.kind
-                made = dataclasses.replace(node, var=var, start=start, stop=stop, kind=kind, body=body, pipeline=None)
-                if self._scheduler is not None and node is self._scheduler.loop:
-                    made = self._scheduler.with_all_iterations(made)
-                counting = self._states.after_loop(node, self._renamed)
-                return Seq((made, *counting), loc=node.loc) if counting else made
+                return self._loop(node)
             case While():
                 body = self.visit(node.body)
                 return body and dataclasses.replace(node, condition=self._renamed(node.condition), body=body)
@@ -87,33 +74,74 @@ class _Producer:
                 )
         return substitute_stmt(node, self._values, self._buffers) if node in self._recomputed else None
 
+    def _loop(self, node: For) -> Stmt | None:
+        var = self._fresh(node.var)
+        body = self.visit(node.body)
+        counting = self._after_loop(node)
+        if body is None:
+            return Seq(tuple(counting), loc=node.loc) if counting else None
+        start, stop = self._renamed(node.start), self._renamed(node.stop)
+        kind = ForKind.SERIAL if node.kind is ForKind.PIPELINED else node.kind
+        made = dataclasses.replace(node, var=var, start=start, stop=stop, kind=kind, body=body, pipeline=None)
+        return Seq((made, *counting), loc=node.loc) if counting else made
+
+    def _after_loop(self, loop: For) -> list[Stmt]:
+        return self._states.after_loop(loop, self._renamed)
+
     def _sequence(self, node: Seq) -> Stmt | None:
         busy = False
         body: list[Stmt] = []
         for child in node.body:
-            if self._scheduler is not None and child is self._scheduler.number:
-                iteration = self._renamed(self._scheduler.loop.var)
-                taken = self._scheduler.take(iteration, self._fresh(child.var))
-                body += [with_location(s, child.loc) for s in taken]
-            elif isinstance(child, Bind):
-                value = self._renamed(child.value)
-                body.append(dataclasses.replace(child, var=self._fresh(child.var), value=value))
-            elif isinstance(child, Copy) and child in self._of:
-                body += self._load(child, self._of[child])
-                busy = True
+            if isinstance(child, Bind):
+                body += self._bind(child)
             elif (rewritten := self.visit(child)) is not None:
-                body.append(rewritten)
+                body += statements_of(rewritten)
                 busy = True
         return Seq(tuple(body), loc=node.loc) if busy else None
 
+    def _bind(self, node: Bind) -> list[Stmt]:
+        value = self._renamed(node.value)
+        return [dataclasses.replace(node, var=self._fresh(node.var), value=value)]
+
     def _fresh(self, var: Var) -> Var:
-        """The producer's own copy of a variable."""
+        """The partition's own copy of a variable."""
         fresh = self._values[var] = Var(var.name, var.dtype, index=var.index)
         return fresh
 
     def _renamed(self, expr: Expr) -> Expr:
-        """An expression in the producer's own variables and buffers."""
+        """An expression in the partition's own variables and buffers."""
         return substitute(expr, self._values, self._buffers)
+
+
+class _Producer(_Fills):
+    """The loads, too."""
+
+    def __init__(
+        self,
+        pipelines: Sequence[PipelineBuffer],
+        states: PartitionStates,
+        cluster: ClusterBlocks,
+        scheduler: TileScheduler | None,
+    ) -> None:
+        super().__init__([each.load_group.backward_slice() for each in pipelines], states)
+        self._scheduler, self._cluster = scheduler, cluster
+        self._of = {copy: each for each in pipelines for copy in each.load_group.copies}
+        self._current: dict[PipelineBuffer, PipelineState] = {}
+
+    def visit(self, node: Stmt) -> Stmt | None:
+        """The part of a statement that the producer executes; None if there is none."""
+        if isinstance(node, Copy) and node in self._of:
+            return Seq(tuple(self._load(node, self._of[node])), loc=node.loc)
+        made = super().visit(node)
+        if self._scheduler is not None and node is self._scheduler.loop and isinstance(made, For):
+            return self._scheduler.with_all_iterations(made)
+        return made
+
+    def _bind(self, node: Bind) -> list[Stmt]:
+        if self._scheduler is None or node is not self._scheduler.number:
+            return super()._bind(node)
+        iteration = self._renamed(self._scheduler.loop.var)
+        return [with_location(s, node.loc) for s in self._scheduler.take(iteration, self._fresh(node.var))]
 
     def _load(self, copy: Copy, each: PipelineBuffer) -> list[Stmt]:
         statements: list[Stmt] = []
@@ -159,11 +187,14 @@ def consumer(
     rewriter.scheduler = scheduler
     loops = [s for s in walk(body) if isinstance(s, For)]
     groups = [each.load_group for each in pipelines]
-    rewriter.orders = {loop: order for loop in loops if order is not None and only_gemm(loop, groups) is not None}
+    if order is not None:
+        rewriter.order = order
+        rewriter.orders = {loop: order for loop in loops if only_gemm(loop, groups) is not None}
     program = rewriter.visit(body) or Seq((), loc=body.loc)
     on_versions = OnVersion(rewriter.versions).visit(program) or Seq((), loc=body.loc)
     receivers = [ReleaseTo(each.pipeline, each.senders) for each in pipelines if each.signals_cluster]
-    return Seq((*receivers, *states.counters, *late_states.counters, on_versions), loc=body.loc)
+    counters = [*states.counters, *late_states.counters, *(() if order is None else order.counters())]
+    return Seq((*receivers, *counters, on_versions), loc=body.loc)
 
 
 class _Consumer(Rewriter):
@@ -181,6 +212,7 @@ class _Consumer(Rewriter):
         self._loops = {each.load_group.loop for each in pipelines}
         self._free_before_epilogue: dict[For, dict[PipelineBuffer, PipelineState]] = {}
         self.versions: dict[Buffer, tuple[Buffer, Expr]] = {}
+        self.order: AlternateTiles | None = None
         self.orders: dict[For, AlternateTiles] = {}
         self.software_pipelines: dict[For, SoftwarePipeline] = {}
         self.scheduler: TileScheduler | None = None
@@ -190,6 +222,8 @@ class _Consumer(Rewriter):
             return self._sequence(node)
         made = self._stmt(node)
         counting = self._states.after_loop(node) if isinstance(node, For) else []
+        if isinstance(node, For) and node in self.orders:
+            counting += self.orders[node].after_loop()
         return Seq((made, *counting), loc=node.loc) if made is not None and counting else made
 
     def _stmt(self, node: Stmt) -> Stmt | None:
@@ -205,6 +239,8 @@ class _Consumer(Rewriter):
         rebuilt = self.rebuild_stmt(node)
         if self.scheduler is not None and node is self.scheduler.loop and isinstance(rebuilt, For):
             rebuilt = self.scheduler.with_all_iterations(rebuilt)
+        if self.order is not None and self.order.main_loops is not None and node is self.order.tiles:
+            return self._in_turn(node, rebuilt, self.order)
         if isinstance(node, For) and node in self._loops and isinstance(rebuilt, For):
             rebuilt = dataclasses.replace(rebuilt, kind=ForKind.SERIAL, pipeline=None)
             if node in self.orders:  # all warps have passed the order barrier, since each gemm waits for all of them
@@ -212,6 +248,15 @@ class _Consumer(Rewriter):
                 ordered = [order.wait(), rebuilt, order.arrive()]
                 return Seq(tuple(with_location(s, node.loc) for s in ordered), loc=node.loc)
         return rebuilt
+
+    def _in_turn(self, tiles: For, rebuilt: Stmt | None, order: AlternateTiles) -> Stmt:
+        """The loop over tiles, of which this group computes those whose main loops are its own."""
+        assert isinstance(rebuilt, For)
+        before, own = _split(rebuilt.body)
+        _, others = _split(tiles.body)
+        counted = _OtherTile(self._pipelines, self._states, self.orders).visit(Seq(others))
+        turn = order.in_turn(Seq(own), Seq(()) if counted is None else without_unused_bindings(counted))
+        return dataclasses.replace(rebuilt, body=Seq((*before, *turn), loc=rebuilt.body.loc))
 
     def _sequence(self, node: Seq) -> Stmt:
         mine = [each for each in self._pipelines if each.load_group.parent is node]
@@ -254,3 +299,24 @@ def _stages_read(stmt: Stmt, states: Mapping[PipelineBuffer, PipelineState]) -> 
     below = set(walk(stmt))
     reading = [each for each in states if each.load_group.others and not below.isdisjoint(each.load_group.readers)]
     return {tile: stage for each in reading for tile, stage in each.on_stage(states[each]).items()}
+
+
+class _OtherTile(_Fills):
+    """What one of two groups does in a tile of the other one: it counts fills and main loops."""
+
+    def __init__(
+        self, pipelines: Sequence[PipelineBuffer], states: PartitionStates, orders: Mapping[For, AlternateTiles]
+    ) -> None:
+        super().__init__([each.load_group.flow_slice() for each in pipelines], states)
+        self._orders = orders
+
+    def _after_loop(self, loop: For) -> list[Stmt]:
+        counting = super()._after_loop(loop)
+        return [*counting, *self._orders[loop].after_loop()] if loop in self._orders else counting
+
+
+def _split(body: Stmt) -> tuple[tuple[Stmt, ...], tuple[Stmt, ...]]:
+    """The bindings at the beginning of a body, and the rest."""
+    statements = statements_of(body)
+    count = next((n for n, stmt in enumerate(statements) if not isinstance(stmt, Bind)), len(statements))
+    return statements[:count], statements[count:]

@@ -27,7 +27,7 @@ def only_gemm(loop: For, load_groups: Sequence[LoadGroup]) -> Gemm | None:
     copies = {copy for load_group in mine for copy in load_group.copies}
     rest = [s for s in body if not isinstance(s, Bind | Alloc) and not (isinstance(s, Copy) and s in copies)]
     runs = proves(trip_count(loop) >= 1, Domain())
-    if len(rest) != 1 or not mine or not runs or any(load_group.fill_count().preceding is None for load_group in mine):
+    if len(rest) != 1 or not mine or not runs or any(group.fills_each_iteration_of() is None for group in mine):
         return None
     (gemm,) = rest
     if not isinstance(gemm, Gemm):

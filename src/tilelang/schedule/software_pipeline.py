@@ -42,7 +42,7 @@ from tilelang.arith.domain import Domain
 from tilelang.arith.prove import proves
 from tilelang.dtypes import BOOL
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.expr import Expr, Var, const, int_const
+from tilelang.ir.expr import Expr, Var, const
 from tilelang.ir.sequences import flat_statements, statements_of, with_location
 from tilelang.ir.stmt import Alloc, For, ForKind, If, Seq, Stmt
 from tilelang.ir.visit import substitute
@@ -216,7 +216,7 @@ class SoftwarePipeline:
         if tile_order is None:
             return [steady, *end]
         # a second gemm waits for the first, so that all warps have passed the order barrier; a single one does not
-        has_second, (wait, *releases) = int_const(trip_count(self.loop)) != 1, end
+        has_second, (wait, *releases) = proves(trip_count(self.loop) >= 2, Domain()), end
         before, arrive = (with_location(s, self.loop.loc) for s in (tile_order.wait(), tile_order.arrive()))
         return [before, steady, *((arrive, wait) if has_second else (wait, arrive)), *releases]
 

@@ -128,7 +128,7 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
         )
     ]
     filled = {old: (new, each.versions) for each in pipelines for old, new in each.tiles.items()}
-    groups: tuple[AlternateTiles, ...] = _alternate_tiles(launch) if schedule.ping_pong else ()
+    groups: tuple[AlternateTiles, ...] = _alternate_tiles(launch, pipelines) if schedule.ping_pong else ()
     domain = domain.with_extents(launch.block_vars, launch.grid)
     is_uniform = divergence(launch).is_uniform
     rates = rates_of(capabilities.context.target.machine)
@@ -218,12 +218,13 @@ def _without_allocs(launch: Launch, buffers: set[Buffer]) -> Launch:
     return dataclasses.replace(launch, body=Seq(kept, loc=launch.body.loc))
 
 
-def _alternate_tiles(launch: Launch) -> tuple[AlternateTiles, ...]:
+def _alternate_tiles(launch: Launch, pipelines: Sequence[PipelineBuffer]) -> tuple[AlternateTiles, ...]:
     """The two warpgroups of a persistent block that compute alternate tiles."""
     (tiles,) = statements_of(launch.body)
     if not isinstance(tiles, For):
         raise CompilerBug("specialize_warps: ping-pong without a loop over tiles")
-    return alternate_tiles(tiles, WARPGROUP_THREADS)
+    counted = any(each.load_group.fill_count().preceding is None for each in pipelines)
+    return alternate_tiles(tiles, WARPGROUP_THREADS, counted=counted)
 
 
 def _barriers(

@@ -109,6 +109,31 @@ def test_why_two_warpgroups_cannot_ping_pong(what, reason):
     assert reason == ping_pong_refusal(*asked(with_more(what)))
 
 
+@pytest.mark.parametrize("loads_more", [False, True])
+def test_tiles_that_only_run_time_tells_load_in_one_loop(loads_more):
+    @T.prim_func
+    def main(A: T.Tensor((4096, 1024), "float16"), rows: T.Tensor((32,), "int32"), C: T.Tensor((4096, 4096), "float16")):
+        with T.Kernel(32, 32, threads=256) as (bx, by):
+            A_s, B_s = T.alloc_shared((128, 64), "float16"), T.alloc_shared((128, 64), "float16")
+            C_l = T.alloc_fragment((128, 128), "float32")
+            row = rows[by]
+            if row >= 0:
+                if loads_more:
+                    D_s = T.alloc_shared((128, 128), "float16")
+                    T.copy(A[row, 0], D_s)
+                    T.copy(D_s, C_l)
+                else:
+                    T.clear(C_l)
+                for k in T.Pipelined(16, num_stages=2):
+                    T.copy(A[row, k * 64], A_s)
+                    T.copy(A[bx * 128, k * 64], B_s)
+                    T.gemm(A_s, B_s, C_l, transpose_B=True)
+                T.copy(C_l, C[row, bx * 128])
+
+    refusal = "only run time tells which tiles there are, and a tile loads more than its loop"
+    assert (refusal if loads_more else "") == ping_pong_refusal(*asked(main))
+
+
 def test_a_tile_that_one_warpgroup_cannot_hold_is_refused():
     refusal = ping_pong_refusal(*asked(gemm_kernel(4096, 4096, 4096, 128, 256)))
     assert refusal.startswith("tiles take 256 registers of a thread")

@@ -46,7 +46,8 @@ def gemm_graph(
     mine = [load_group for load_group in load_groups if load_group.parent is loop.body]
     fills = [None if schedule.persistent else load_group.fill_count().maximum for load_group in mine]
     choices = (0, 1) if in_flight is None else (in_flight,)
-    may_stay = all(_may_stay_in_flight(load_group, launch, capabilities, schedule) for load_group in mine)
+    # whether the stage that a gemm has read can be released an iteration later
+    may_stay = all(capabilities.only_read_by_wgmma(load_group, schedule.tile_threads) for load_group in mine)
     if schedule.stages < 2 or 1 in fills or not may_stay:
         choices = (0,)
     waits = any(fill is None or fill > schedule.stages for fill in fills)
@@ -60,10 +61,3 @@ def gemm_graph(
         load_cycles=load_cycles(sum(load_group.bytes for load_group in mine), rates),
     )
 
-
-def _may_stay_in_flight(
-    load_group: LoadGroup, launch: Launch, capabilities: TargetCapabilities, schedule: Schedule
-) -> bool:
-    """Whether the stage that a gemm has read can be released an iteration later."""
-    counted = schedule.persistent and load_group.needs_counters(launch)
-    return not counted and capabilities.only_read_by_wgmma(load_group, schedule.tile_threads)

@@ -13,9 +13,9 @@ from tilelang.analysis.register_pressure import peak_registers
 from tilelang.analysis.whole_stores import overwritten
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.compare import expr_key
-from tilelang.ir.expr import Call, int_const
+from tilelang.ir.expr import Call, Cast, Expr, Load, int_const
 from tilelang.ir.memoize import memoized
-from tilelang.ir.stmt import For, Launch, ParallelLoop, Stmt
+from tilelang.ir.stmt import For, Launch, ParallelLoop, Stmt, Store
 from tilelang.ir.visit import expressions, loads_of, walk, walk_expr
 from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.ops.gemm import Gemm
@@ -184,8 +184,14 @@ def _other_registers(launch: Launch, *, ping_pong: bool) -> int:
     """Registers beside those for tiles."""
     needed = _OTHER_REGISTERS + (_LOADING_REGISTERS if _loads_global(launch) else 0)
     needed += _COMBINING_REGISTERS if _combines_tiles(launch) else 0
-    computes = any(isinstance(stmt, ParallelLoop) for stmt in walk(launch.body))
+    nests = [s for s in walk(launch.body) if isinstance(s, ParallelLoop)]
+    computes = any(isinstance(s, Store) and not _moves(s.value) for nest in nests for s in walk(nest))
     return needed + (_ALTERNATING_REGISTERS if ping_pong and computes else 0)
+
+
+def _moves(value: Expr) -> bool:
+    """Whether a value is one that was stored before, in another dtype or not."""
+    return isinstance(value.a if isinstance(value, Cast) else value, Load)
 
 
 def _loads_global(launch: Launch) -> bool:

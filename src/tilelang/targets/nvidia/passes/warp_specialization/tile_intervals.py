@@ -13,16 +13,18 @@ H200 gemms in tiles of 128x128 and 128x64 took the same time so, or up to 3 % mo
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tilelang.ir.buffer import Scope
 from tilelang.ir.expr import int_const
-from tilelang.ir.sequences import statements_of
-from tilelang.ir.stmt import Alloc, For, Launch
+from tilelang.ir.sequences import statements_behind, statements_of
+from tilelang.ir.stmt import Alloc, For, If, Launch, Seq, Stmt
+from tilelang.ir.visit import sub_statements
 from tilelang.schedule.iteration import trip_count
 from tilelang.schedule.load_groups import LoadGroup
 from tilelang.schedule.modulo import modulo_schedule
 from tilelang.schedule.single_gemm import has_tile_work, only_gemm
+from tilelang.targets.nvidia.passes.choose_tile_order import choose_tile_order
 from tilelang.targets.nvidia.passes.costs import group_work, rates_of
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities
 from tilelang.targets.nvidia.passes.warp_specialization.consumer_count import consumers_refusal, has_fixed_layouts
@@ -38,7 +40,11 @@ def ping_pong_refusal(launch: Launch, load_groups: Sequence[LoadGroup], capabili
     gemm = None if loop is None else only_gemm(loop, load_groups)
     if gemm is None:
         return "a tile is more than one loop of a gemm"
-    if any(load_group.needs_counters(launch) for load_group in load_groups):
+    counts = any(load_group.needs_counters(launch) for load_group in load_groups)
+    if counts and any(load_group.loop is not loop for load_group in load_groups):
+        # a group that has not seen all fills of a stage could take one for another
+        return "only run time tells which tiles there are, and a tile loads more than its loop"
+    if launch.hints.swizzle is None and choose_tile_order(launch, load_groups) is not None:
         return "trip counts differ from tile to tile"
     if has_fixed_layouts(launch) and launch.num_threads != WARPGROUP_THREADS:
         return f"layouts in the kernel divide tiles among {launch.num_threads} threads"
@@ -71,9 +77,9 @@ def block_cycles(
     graph = gemm_graph(loop, launch, load_groups, capabilities, schedule, in_flight)
     assert graph is not None
     main = (int_const(trip_count(loop)) or _MANY) * modulo_schedule(graph).cycles
-    body, rates = statements_of(launch.body), rates_of(machine)
-    behind = [group_work(stmt, rates, graph.groups) for stmt in body[body.index(loop) + 1 :]]
-    epilogue = sum(work.cycles for work in behind)
+    rates = rates_of(machine)
+    behind = statements_behind(launch.body, loop) or ()
+    epilogue = sum(group_work(stmt, rates, graph.groups).cycles for stmt in behind)
     extents = [int_const(extent) for extent in launch.grid]
     counts = [extent for extent in extents if extent is not None]
     known = len(counts) == len(extents) and machine.multiprocessors
@@ -84,6 +90,14 @@ def block_cycles(
 
 
 def _loop_of_gemms(launch: Launch) -> For | None:
-    """The only loop of a launch that works on tiles; None if there are several, or none."""
-    loops = [s for s in statements_of(launch.body) if isinstance(s, For) and has_tile_work(s)]
+    """The only loop of a launch that works on tiles, in branches or not; None if there are several, or none."""
+    loops = [loop for loop in _outer_loops(launch.body) if has_tile_work(loop)]
     return loops[0] if len(loops) == 1 else None
+
+
+def _outer_loops(stmt: Stmt) -> Iterator[For]:
+    if isinstance(stmt, For):
+        yield stmt
+    elif isinstance(stmt, Seq | If):
+        for child in sub_statements(stmt):
+            yield from _outer_loops(child)
