@@ -1,6 +1,7 @@
 """Two small blocks at once on a multiprocessor: chosen by predicted times, left alone by what users set, and right."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -43,15 +44,15 @@ def linear(name, columns=64, heads=32, length=4096):
     return getattr(module, name).get_tir(*sizes, block_D=columns)
 
 
-@pytest.mark.parametrize(
-    ("name", "two", "one"), [("retention", 281, 461), ("mamba2", 414, 676), ("gated_delta_rule", 436, 659)]
-)
-def test_two_blocks_where_they_are_faster_by_prediction(name, two, one):
+@pytest.mark.parametrize(("name", "share"), [("retention", 0.61), ("mamba2", 0.61), ("gated_delta_rule", 0.66)])
+def test_two_blocks_where_they_are_faster_by_prediction(name, share):
     plan = plan_of(linear(name), enable_fast_math=True)
     schedule = plan.schedule
     assert (2, 1, 1, False) == (schedule.blocks_per_sm, schedule.consumers, schedule.stages, schedule.persistent)
     assert (128, (232, 24)) == (schedule.producer_threads, schedule.registers)
-    assert [f"two blocks at once on a multiprocessor: predicted {two} us, one {one} us"] == about_blocks(plan)[:1]
+    predicted = re.fullmatch(r"two blocks at once .*: predicted (\d+) us, one (\d+) us", about_blocks(plan)[0])
+    assert predicted is not None
+    assert share == pytest.approx(int(predicted[1]) / int(predicted[2]), rel=0.05)
     assert "2 blocks at once on a multiprocessor" in about_blocks(plan)[1]  # the text of the schedule
 
 
@@ -73,7 +74,8 @@ def test_one_block_where_two_are_hardly_faster(monkeypatch):
     monkeypatch.setattr(choose_occupancy, "_MIN_GAIN", 0.5)
     plan = plan_of(linear("retention"), enable_fast_math=True)
     assert (1, True) == (plan.schedule.blocks_per_sm, plan.schedule.persistent)
-    assert ["one block at once on a multiprocessor: predicted 461 us, two 281 us"] == about_blocks(plan)
+    (note,) = about_blocks(plan)
+    assert re.fullmatch(r"one block at once on a multiprocessor: predicted \d+ us, two \d+ us", note)
 
 
 def test_nothing_is_chosen_where_a_kernel_cannot_be_predicted(monkeypatch):
