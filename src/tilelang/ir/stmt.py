@@ -85,7 +85,7 @@ class PipelineSpec:
     """The arguments of `T.Pipelined`.
 
     Attributes:
-        num_stages: Number of buffer versions; 0 for a serial loop.
+        num_stages: Number of buffer versions; 0 for a serial loop. In a plan: up to how many save barriers.
         order: Position of each statement with effects; None leaves it to the compiler.
         stage: Pipeline stage of each statement with effects; lower ones run iterations ahead.
     """

@@ -62,7 +62,7 @@ class _LoopExpansion:
         self._loop, self._wait_by = loop, groups
         self._body = LoopBody(loop)
         self._placement = Placement(spec.stage, spec.order)
-        counts = version_counts(self._body, self._placement)
+        counts = version_counts(self._body, self._placement, spec.num_stages)
         self.versions = {buffer: versioned(buffer, count) for buffer, count in counts.items()}
         self._last = [n for n, stage in enumerate(spec.stage) if stage == self._placement.last]
         self._copies = frozenset(n for n, s in enumerate(self._body.statements) if is_asynchronous(s))

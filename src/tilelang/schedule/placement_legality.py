@@ -7,7 +7,7 @@ sequential result if each buffer of `version_counts` has as many versions as giv
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from tilelang.analysis.accesses import accesses
 from tilelang.analysis.thread_accesses import transfers_ownership
@@ -17,17 +17,30 @@ from tilelang.ir.visit import jumps, walk
 from tilelang.isa.instruction import Instruction
 from tilelang.records import record
 from tilelang.saved_schedule import Placement
+from tilelang.schedule.async_copies import is_asynchronous
 from tilelang.schedule.loop_body import LoopBody, StatementAccess
 from tilelang.schedule.override_errors import statement_at
 
 
-def version_counts(body: LoopBody, placement: Placement) -> dict[Buffer, int]:
-    """The number of versions of each buffer that statements of several stages use."""
+def version_counts(body: LoopBody, placement: Placement, most: int = 0) -> dict[Buffer, int]:
+    """The number of versions of each buffer that statements of several stages use.
+
+    Args:
+        body: The loop.
+        placement: When its statements run.
+        most: Up to so many, tiles of asynchronous copies have a version for each iteration between their users and the
+            copy: where it stands behind the users, the order needs one less, but with a barrier between them.
+    """
     versions = {}
     for storage, touching in body.storages.items():
         stages = {placement.stage[number] for number, _, _ in touching}
-        if len(stages) > 1 and storage.scope is Scope.SHARED and not _keeps_order(touching, placement):
+        if len(stages) < 2 or storage.scope is not Scope.SHARED:
+            continue
+        if not _keeps_order(touching, placement):
             versions[storage] = _distance(touching, placement)
+        first = body.fills_first(storage) if versions.get(storage, 1) < most else None
+        if first is not None and is_asynchronous(body.statements[first]):
+            versions[storage] = max(versions.get(storage, 1), min(most, max(stages) - min(stages) + 1))
     return versions
 
 
@@ -77,19 +90,23 @@ class Violation:
     statements: frozenset[int] = frozenset()
 
 
-def violation(body: LoopBody, placement: Placement, outside: Mapping[Buffer, str]) -> Violation | None:
+def violation(
+    body: LoopBody, placement: Placement, outside: Mapping[Buffer, str], most: int = 0
+) -> Violation | None:
     """The first violation of a dependence by a placement; None if it is legal.
 
     Args:
         body: The loop.
         placement: When its statements shall run.
         outside: Buffers whose accesses outside of the loop rule out versions, with the reason.
+        most: See `version_counts`.
     """
+    versioned = version_counts(body, placement, most).keys()
     for storage, touching in body.storages.items():
         stages = {placement.stage[number] for number, _, _ in touching}
         if len(stages) < 2 and _in_order(touching, placement):
             continue
-        found = _memory_violation(body, placement, storage, touching, outside)
+        found = _memory_violation(body, placement, storage, touching, outside, versioned)
         if found is not None:
             return found
     last = [n for n, stage in enumerate(placement.stage) if stage == placement.last]
@@ -115,11 +132,12 @@ def _memory_violation(
     storage: Buffer,
     touching: Sequence[StatementAccess],
     outside: Mapping[Buffer, str],
+    versioned: Set[Buffer],
 ) -> Violation | None:
     if not any(write for _, _, write in touching):
         return None
     statements = frozenset(number for number, _, _ in touching)
-    if _keeps_order(touching, placement) and storage not in body.allocated:
+    if _keeps_order(touching, placement) and storage not in body.allocated and storage not in versioned:
         return None
     if storage.scope is not Scope.SHARED:
         writer, user = _reordered(touching, placement) or (min(statements), max(statements))
@@ -162,7 +180,7 @@ def _loop_violation(loop: For) -> str:
 
 
 def placement_override(
-    loop: For, outside: Mapping[Buffer, str], given: Placement | None = None
+    loop: For, outside: Mapping[Buffer, str], given: Placement | None = None, most: int = 0
 ) -> tuple[Placement | None, str] | None:
     """The placement that the user sets, or why the loop can have none; None if the compiler may choose.
 
@@ -170,6 +188,7 @@ def placement_override(
         loop: A pipelined loop.
         outside: Buffers whose accesses outside of the loop rule out versions, with the reason.
         given: A placement that replaces that of the loop, if it has as many statements.
+        most: See `version_counts`.
     """
     whole = _loop_violation(loop)
     if whole:
@@ -179,7 +198,7 @@ def placement_override(
     placement = given if fitting else by_hand(loop.pipeline or PipelineSpec(), len(body.statements))
     if placement is None:
         return None
-    found = violation(body, placement, outside)
+    found = violation(body, placement, outside, most)
     return (None, found.reason) if found else (placement, "") if placement.last else (None, "all stages are equal")
 
 

@@ -49,6 +49,7 @@ class PlannedLoop:
         placement: When its statements run; None if it stays serial.
         reason: Why it does.
         loads: Loads to registers that run ahead.
+        versions: Up to so many versions of tiles save barriers; see `version_counts`.
     """
 
     loop: For
@@ -56,6 +57,7 @@ class PlannedLoop:
     placement: Placement | None = None
     reason: str = ""
     loads: frozenset[Stmt] = frozenset()
+    versions: int = 0
 
 
 class LoopPlanner(abc.ABC):
@@ -138,25 +140,26 @@ class _Plan(Rewriter):
         body = LoopBody(node)
         copies = ((n, s) for n, s in enumerate(body.statements) if is_asynchronous(s))
         ahead = {s for n, s in copies if runs_ahead(body, n, target_of(s), placement)}
-        self.timelines += self._timeline(body, placement, ahead or planned.loads)
+        self.timelines += self._timeline(body, placement, planned.versions, ahead or planned.loads)
         self._ahead |= ahead
         planned = self._planner.with_fragments_ahead(planned, self._outside[original])
         node, placement = planned.loop, planned.placement or placement
         self._pipelined += 1
         kept = self.visit(node.body) or Seq((), loc=node.loc)
         self._pipelined -= 1
-        stages = node.pipeline.num_stages if node.pipeline is not None else 0
-        spec = PipelineSpec(stages, placement.order, placement.stage)
+        spec = PipelineSpec(planned.versions, placement.order, placement.stage)
         made = dataclasses.replace(node, body=kept, pipeline=spec)
         return Seq((*planned.tables, made), loc=node.loc) if planned.tables else made
 
-    def _timeline(self, body: LoopBody, placement: Placement, ahead: AbstractSet[Stmt]) -> list[Timeline]:
+    def _timeline(
+        self, body: LoopBody, placement: Placement, versions: int, ahead: AbstractSet[Stmt]
+    ) -> list[Timeline]:
         """The timeline of a loop some of whose copies run ahead, if the costs of the others are known."""
         work = {stmt: COPY_WORK if stmt in ahead else self._planner.work(stmt) for stmt in body.statements}
         known = {stmt: cost for stmt, cost in work.items() if cost is not None}
         if not ahead or len(known) < len(work):
             return []
-        graph = loop_graph(body, known.__getitem__, version_counts(body, placement))
+        graph = loop_graph(body, known.__getitem__, version_counts(body, placement, versions))
         schedule = ModuloSchedule(placement.stage, placement.sequence, graph.warp_cycles)
         labels = [f"line {s.loc.line}" if s.loc.line else type(s).__name__ for s in body.statements]
         return [timeline(graph, schedule, labels, body.loop.loc)]

@@ -5,10 +5,11 @@ theirs, and then for each other, so that a copy after this needs no barrier of i
 comes before it. Copies come
 
     first:       at the beginning of an iteration, where threads wait for all tiles at once;
+    together:    after the first statement that uses a tile, before which threads wait for all of them at once;
     after waits: each after the first statement that waits for tiles, of those that follow the last user of its own;
     after users: after the last statement that uses a tile of theirs, with a barrier of their own.
 
-They always run as far ahead as the versions of their tiles allow, and statements that only copies depend on, such as
+They run as far ahead as the versions of their tiles allow without further barriers, and statements that only copies depend on, such as
 loads of the indices of rows, one iteration further. Invariant: all dependences on tiles hold, and other statements run
 in program order.
 """
@@ -37,12 +38,12 @@ class PrefetchCosts:
 
 
 def prefetch_schedule(graph: LoopGraph, costs: PrefetchCosts) -> ModuloSchedule:
-    """The schedule with copies first in an iteration, or that with copies after waits where it costs less."""
+    """The schedule with copies first in an iteration, or one with copies between its statements where it costs less."""
     first, tiles = copies_first(graph), _tiles(graph)
     if any(edge.target in tiles and not edge.distance for edge in graph.edges):
         return first  # where to copy from is not known before the iteration begins
-    after_waits = copies_after_waits(graph)
-    return after_waits if _cost(graph, tiles, after_waits, costs) < _cost(graph, tiles, first, costs) else first
+    schedules = first, copies_after_waits(graph), copies_together(graph)
+    return min(schedules, key=lambda schedule: _cost(graph, tiles, schedule, costs))
 
 
 def copies_first(graph: LoopGraph) -> ModuloSchedule:
@@ -57,6 +58,20 @@ def copies_after_users(graph: LoopGraph) -> ModuloSchedule:
     return _as_far_ahead_as_possible(graph, _sequence(graph, dict.fromkeys(tiles, last)))
 
 
+def copies_together(graph: LoopGraph) -> ModuloSchedule:
+    """The schedule in which all copies come after the first statement that uses a tile of theirs.
+
+    Each runs one iteration less ahead than its tile has versions, since its users may still read the version before.
+    Copies come first if a single statement waits for tiles, or one of these has a single version.
+    """
+    tiles = _tiles(graph)
+    waiting = _waiting(tiles)
+    if len(waiting) < 2 or any(tile.versions < 2 for tile in tiles.values()):
+        return copies_first(graph)
+    ahead = {copy: tile.versions - 1 for copy, tile in tiles.items()}
+    return _running_ahead(graph, dict.fromkeys(tiles, waiting[0]), ahead)
+
+
 def copies_after_waits(graph: LoopGraph) -> ModuloSchedule:
     """The schedule in which each copy comes after the first wait that follows the last user of its tile.
 
@@ -64,13 +79,23 @@ def copies_after_waits(graph: LoopGraph) -> ModuloSchedule:
     less. Copies come first if a single statement waits, and is the last user of a tile: its wait comes before itself.
     """
     tiles = _tiles(graph)
-    waiting = sorted({tile.first_user for tile in tiles.values()} - tiles.keys())
+    waiting = _waiting(tiles)
     if not waiting or any(waiting == [tile.last_user] for tile in tiles.values()):
         return copies_first(graph)
     after, ahead = {}, {}
     for copy, tile in tiles.items():
         later = [number for number in waiting if number > tile.last_user]
         after[copy], ahead[copy] = (later[0], tile.versions) if later else (waiting[0], tile.versions - 1)
+    return _running_ahead(graph, after, ahead)
+
+
+def _waiting(tiles: Mapping[int, _Tile]) -> list[int]:
+    """The statements before which threads wait for tiles."""
+    return sorted({tile.first_user for tile in tiles.values()} - tiles.keys())
+
+
+def _running_ahead(graph: LoopGraph, after: Mapping[int, int], ahead: Mapping[int, int]) -> ModuloSchedule:
+    """The schedule in which each copy comes after a statement, and runs some iterations ahead of the others."""
     most = max(ahead.values())
     stage = tuple(most - ahead.get(number, 0) for number in range(len(graph.work)))
     return ModuloSchedule(stage, _sequence(graph, after), graph.warp_cycles)

@@ -39,8 +39,14 @@ def plan_loop(
     loop: For, outside: Mapping[Buffer, str], machine: Machine, given: Placement | None = None
 ) -> tuple[Placement | None, str]:
     """The placement of a pipelined loop, `given` if it has as many statements; or None and why it stays serial."""
-    override = placement_override(loop, outside, given)
+    override = placement_override(loop, outside, given, most_versions(loop))
     return override or _automatic(LoopBody(loop), (loop.pipeline or PipelineSpec()).num_stages, outside, machine)
+
+
+def most_versions(loop: For) -> int:
+    """Up to how many versions of tiles save barriers: none of those that the user has placed statements for."""
+    spec = loop.pipeline or PipelineSpec()
+    return 0 if spec.places_statements else spec.num_stages
 
 
 def _automatic(
@@ -56,7 +62,7 @@ def _automatic(
         graph = _graph(body, {body.statements[n] for n in producers}, stages, machine)
         schedule = copies_after_users(graph) if readers else prefetch_schedule(graph, prefetch_costs(rates_of(machine)))
         placement = in_sequence(schedule.stage, schedule.order)
-        found = violation(body, placement, outside)
+        found = violation(body, placement, outside, stages)
         if found is None:
             return placement, ""
         reason = found.reason
@@ -118,7 +124,8 @@ class _Planner(LoopPlanner):
                 if placement is None or not runs_ahead(body, numbers[marked], target_of(marked), placement)
             }
             if not failed:
-                return PlannedLoop(marked_loop.loop, tuple(marked_loop.index_fragments), placement, reason)
+                tables, versions = tuple(marked_loop.index_fragments), most_versions(marked_loop.loop)
+                return PlannedLoop(marked_loop.loop, tables, placement, reason, versions=versions)
             refused |= failed
 
     def with_fragments_ahead(self, planned: PlannedLoop, outside: Mapping[Buffer, str]) -> PlannedLoop:
