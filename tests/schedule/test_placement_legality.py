@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+from lazy_copies import AllAsynchronous
 
 import tilelang.language as T
 from tilelang.ir.stmt import For, Launch, PipelineSpec
@@ -58,6 +59,15 @@ def test_a_use_before_the_next_copy_of_the_same_time_needs_no_further_version():
     body, _ = summed()
     assert {} == names(version_counts(body, Placement((0, 1), (1, 0))))
     assert {"tile": 2} == names(version_counts(body, Placement((0, 2), (1, 0))))
+
+
+@pytest.mark.parametrize("most, versions", [(0, {}), (1, {}), (2, {"tile": 2}), (3, {"tile": 2})])
+def test_a_version_that_saves_a_barrier_before_an_asynchronous_copy_is_made_if_there_may_be_as_many(most, versions):
+    body, outside = summed()
+    behind = Placement((0, 1), (1, 0))
+    assert {} == names(version_counts(body, behind, most))  # threads copy themselves
+    loop = AllAsynchronous().visit(body.loop)
+    assert versions == names(version_counts(LoopBody(loop), behind, most))
 
 
 def test_copies_may_run_ahead_of_their_readers_and_not_behind_them():

@@ -11,6 +11,7 @@ from tilelang.schedule.prefetch import (
     copies_after_users,
     copies_after_waits,
     copies_first,
+    copies_together,
     prefetch_schedule,
 )
 
@@ -54,8 +55,22 @@ def test_each_tile_is_refilled_after_the_wait_for_the_other(versions):
     made = copies_after_waits(loop)
     assert ((0, 1, versions, versions, versions), (2, 1, 3, 4, 0)) == placed(made)
     assert is_legal(loop, made.stage, made.order)
-    assert made == prefetch_schedule(loop, COSTS)
     assert ((0, 0, *[versions - 1] * 3), (0, 1, 2, 3, 4)) == placed(copies_first(loop))
+
+
+@pytest.mark.parametrize("versions", [2, 3])
+def test_copies_behind_the_first_gemm_share_a_wait_and_time_without_loads(versions):
+    loop = attention(versions=versions)
+    made = copies_together(loop)
+    assert ((0, 0, *[versions - 1] * 3), (2, 0, 1, 3, 4)) == placed(made)
+    assert is_legal(loop, made.stage, made.order)
+    assert made == prefetch_schedule(loop, COSTS)
+
+
+def test_tiles_of_one_version_are_refilled_apart():
+    loop = attention(versions=1)
+    assert copies_first(loop) == copies_together(loop)
+    assert copies_after_waits(loop) == prefetch_schedule(loop, COSTS)
 
 
 def test_copies_stay_first_where_the_next_load_waits_for_them_wherever_they_come():
@@ -78,12 +93,12 @@ def test_what_needs_no_tile_gives_copies_no_time():
     tiles = used(0, 3, versions=2), used(1, 5, versions=2)
     work = [COPY, COPY, Work(800), Work(500), Work(800), Work(500)]
     loop = graph(work, [Edge(3, 4, 0), Edge(4, 5, 0)], *tiles, loading=(3, 5))
-    assert copies_after_waits(loop) == prefetch_schedule(loop, COSTS)
+    assert copies_together(loop) == prefetch_schedule(loop, COSTS)
 
 
 @pytest.mark.parametrize("exchanging,wins", [((), False), ((3, 4), True)])
 def test_waits_at_barriers_that_are_there_in_any_case_cost_nothing(exchanging, wins):
-    tiles = used(0, 2, versions=3), used(1, 3, 4, versions=3)
+    tiles = used(0, 2, versions=2), used(1, 3, 4, versions=1)
     work = [COPY, Work(0, issue=20, prefetched=True), Work(700), Work(700), Work(700)]
     chain = [Edge(2, 3, 0), Edge(3, 4, 0)]
     loop = graph(work, chain, *tiles, loading=(2, 4), exchanging=exchanging)
@@ -124,7 +139,7 @@ def loops(draw):
     return versions, copies, graph(work, *edges, loading=loading)
 
 
-@given(loops(), st.sampled_from([copies_first, copies_after_users, copies_after_waits, None]))
+@given(loops(), st.sampled_from([copies_first, copies_together, copies_after_users, copies_after_waits, None]))
 def test_schedules_of_random_loops_are_legal(drawn, place):
     versions, copies, loop = drawn
     made = prefetch_schedule(loop, COSTS) if place is None else place(loop)

@@ -9,9 +9,9 @@ comes before it. Copies come
     after waits: each after the first statement that waits for tiles, of those that follow the last user of its own;
     after users: after the last statement that uses a tile of theirs, with a barrier of their own.
 
-They run as far ahead as the versions of their tiles allow without further barriers, and statements that only copies depend on, such as
-loads of the indices of rows, one iteration further. Invariant: all dependences on tiles hold, and other statements run
-in program order.
+They run as far ahead as the versions of their tiles allow without further barriers, and statements that only copies
+depend on, such as loads of the indices of rows, one iteration further. Invariant: all dependences on tiles hold, and
+other statements run in program order.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ import numpy as np
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Expr, Load, Var, const, int_const
 from tilelang.ir.stmt import Bind, For, ForKind, Launch
-from tilelang.ir.visit import substitute, walk_expr
+from tilelang.ir.visit import substitute, variables_of, walk_expr
 from tilelang.layout.layout import Layout
 from tilelang.layout.shared_memory import offsets
 from tilelang.records import record
@@ -42,11 +42,15 @@ class FoldedOffset:
         base: The indices with the variable of every unrolled loop at 0, even if it starts later.
         flips: XOR terms: loop variable, or some of its bits, to factor.
         steps: Additive terms, likewise.
+        flipped: What is below this power of two has all bits that the XOR may change.
+        flips_once: Whether the outermost of the unrolled loops alone flips bits, so that each result is needed once.
     """
 
     base: tuple[Expr, ...]
     flips: Mapping[Expr, int]
     steps: Mapping[Expr, int]
+    flipped: int
+    flips_once: bool
 
     @property
     def flip(self) -> Expr | None:
@@ -140,11 +144,14 @@ class OffsetFolder:
             flips.update(factors[0])
             steps.update(factors[1])
         base = tuple(substitute(index, {var: const(0, var.dtype) for var in loops}) for index in indices)
-        folded = FoldedOffset(base, flips, steps)
         env = _iterations(loops)
         flipped, stepped = (
-            np.asarray(0 if each is None else evaluate(each, env, exact=True)) for each in (folded.flip, folded.step)
+            np.asarray(0 if each is None else evaluate(each, env, exact=True))
+            for each in (_combined(flips, operator.xor), _combined(steps, operator.add))
         )
+        outermost = next(iter(self._loops))
+        once = bool(flips) and all(variables_of(term) <= {outermost} for term in flips)
+        folded = FoldedOffset(base, flips, steps, 1 << int(flipped.max()).bit_length(), once)
         made = (values[(0,) * len(loops)] ^ flipped) + stepped
         return folded if np.array_equal(values, np.broadcast_to(made, values.shape)) else None
 

@@ -30,9 +30,9 @@ def tile(*shape, dtype="float32", name="S", **more):
     return buffer(name, shape, dtype, Scope.SHARED, **more)
 
 
-def flattened(*body, **plan):
+def flattened(*body, versions_first=False, **plan):
     launch = Launch((index("bx"),), (const(1, INT32),), (32, 1, 1), Seq(body), thread=THREAD, plan=LaunchPlan(**plan))
-    return flatten_launch(launch)
+    return flatten_launch(launch, versions_first=versions_first)
 
 
 @given(st.sampled_from([SWIZZLED, TURNED, padded((16, 64), 8)]), st.integers(1, 3), st.integers(0, 15), st.integers(0, 63))
@@ -44,22 +44,30 @@ def test_versions_follow_one_another_and_each_is_laid_out_alike(layout, versions
         assert version * box + int(offsets(layout)[i, j]) == evaluate(at, {K: version, I: i, J: j})
 
 
+@pytest.mark.parametrize("versions_first", [False, True])
+@pytest.mark.parametrize("outermost", [False, True])
+@pytest.mark.parametrize("places", [1, 2])
 @pytest.mark.parametrize("rows", [16, 24])  # versions of 24 rows do not begin at multiples of a power of two
-def test_the_number_of_a_version_is_added_behind_the_xor(rows):
+def test_the_number_of_a_version_is_added_before_an_xor_only_where_no_result_is_needed_again(
+    rows, places, outermost, versions_first
+):
     shared = tile(3, rows, 64, dtype="float16")
     layout = Layout((rows, 64), lambda i, j: (i, (j // 8 ^ i % 8) * 8 + j % 8))
-    load = Store(OUT, (const(0, INT32),), Load(shared, (K, THREAD % 16, I * 16 + THREAD // 16 * 8), FLOAT32))
-    loops = For(K, const(0, INT32), const(3, INT32), 1, ForKind.SERIAL,
-                For(I, const(0, INT32), const(4, INT32), 1, ForKind.UNROLLED, load))
+    element = Load(shared, (K, THREAD % 8 + J * 8, I * 16 + THREAD // 16 * 8), FLOAT32)
+    nest = Seq((Store(OUT, (const(0, INT32),), element),) * places)
+    for var, trips in ((J, 2), (I, 4)) if outermost else ((I, 4), (J, 2)):
+        nest = For(var, const(0, INT32), const(trips, INT32), 1, ForKind.UNROLLED, nest)
+    loops = For(K, const(0, INT32), const(3, INT32), 1, ForKind.SERIAL, nest)
     plan = {"shared_layouts": ((shared, layout),), "shared_offsets": ((shared, 0),), "versions": ((shared, 3),)}
-    (store,) = (s for s in walk(flattened(loops, **plan).body) if isinstance(s, Store))
-    (at,) = store.value.indices
+    made = flattened(loops, versions_first=versions_first, **plan)
+    at = next(s for s in walk(made.body) if isinstance(s, Store)).value.indices[0]
     xors = [e for e in walk_expr(at) if isinstance(e, Binary) and e.op is BinaryOp.BITXOR]
     assert any(I in variables_of(e) for e in xors)
-    assert not any(K in variables_of(e) for e in xors)
-    for version, step, thread in ((0, 0, 5), (1, 3, 17), (2, 2, 31)):
-        expected = version * rows * 64 + int(offsets(layout)[thread % 16, step * 16 + thread // 16 * 8])
-        assert expected == evaluate(at, {K: version, I: step, THREAD: thread})
+    assert (outermost and places == 1 and versions_first) == any(K in variables_of(e) for e in xors)
+    for version, step, block, thread in ((0, 0, 1, 5), (1, 3, 0, 17), (2, 2, 1, 31)):
+        place = thread % 8 + block * 8, step * 16 + thread // 16 * 8
+        expected = version * rows * 64 + int(offsets(layout)[place])
+        assert expected == evaluate(at, {K: version, I: step, J: block, THREAD: thread})
 
 
 def test_without_a_layout_elements_lie_row_by_row():

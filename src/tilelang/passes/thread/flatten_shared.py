@@ -11,8 +11,11 @@ import dataclasses
 import functools
 import math
 import operator
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
+from tilelang.analysis.accesses import accesses
 from tilelang.arith.exact import exact
 from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug
@@ -61,12 +64,19 @@ def _symbolic(coordinates: tuple[Expr, ...], shape: tuple[Expr, ...]) -> Expr:
 
 
 class _Flatten(Rewriter):
-    """The rewriting of one launch."""
+    """The rewriting of one launch.
 
-    def __init__(self, launch: Launch) -> None:
+    Args:
+        launch: The launch.
+        versions_first: See `flatten_shared`.
+    """
+
+    def __init__(self, launch: Launch, *, versions_first: bool) -> None:
         self._plan = launch.plan
         self._layouts: Mapping[Buffer, Layout] = dict(launch.plan.shared_layouts)
         self._folder = OffsetFolder(launch)
+        self._versions_first = versions_first
+        self._read_once = frozenset[Buffer]()  # by one access in the loop around
         self.flat: dict[Buffer, Buffer] = {}
 
     def buffer(self, node: Buffer) -> Buffer:
@@ -90,11 +100,16 @@ class _Flatten(Rewriter):
         layout, at = self._layouts.get(buffer), self.exprs(indices)
         folded = None if layout is None else self._folder.fold(layout, at)
         if folded is not None and layout is not None:
-            # the version is added last, so that the XOR is common to all versions and computed once
             leading = len(at) - len(layout.shape)
             shape = (*(buffer.static_shape or ())[:leading], *layout.output_shape)
-            offset = folded.apply(_row_major(layout(*map(exact, folded.base)), layout.output_shape))
-            return (offset + _row_major(tuple(map(exact, at[:leading])), shape) if leading else offset,)
+            base = _row_major(layout(*map(exact, folded.base)), layout.output_shape)
+            if not leading:
+                return (folded.apply(base),)
+            version = _row_major(tuple(map(exact, at[:leading])), shape)
+            once = folded.flips_once and buffer in self._read_once
+            if once and math.prod(layout.output_shape) % folded.flipped == 0:
+                return (folded.apply(base + version),)
+            return (folded.apply(base) + version,)
         return (element_offset(buffer, layout, at),)
 
     def expr(self, node: Expr) -> Expr:
@@ -108,6 +123,18 @@ class _Flatten(Rewriter):
             return Rewriter.region(self, node)
         start = self._offset(node.buffer, node.start)
         return Region(self.buffer(node.buffer), start, (self._span(node),))
+
+    @contextmanager
+    def _reading(self, loop: For) -> Iterator[None]:
+        """Context manager for the body of a loop, which may read tiles at a single place."""
+        around = self._read_once
+        if self._versions_first and loop.kind is not ForKind.UNROLLED:
+            reads = Counter(access.buffer for access in accesses(loop.body).reads)
+            self._read_once = frozenset(buffer for buffer, count in reads.items() if count == 1)
+        try:
+            yield
+        finally:
+            self._read_once = around
 
     def _span(self, node: Region) -> Expr:
         """The contiguous extent of a region in elements; 1 if its buffer has a layout."""
@@ -131,7 +158,7 @@ class _Flatten(Rewriter):
         if isinstance(node, Print) and isinstance(node.operand, Region) and node.operand.buffer.scope is Scope.SHARED:
             return self.visit(_printed_from_a_copy(node, node.operand))
         if isinstance(node, For):
-            with self._folder.loop(node):
+            with self._folder.loop(node), self._reading(node):
                 return self.rebuild_stmt(node)
         if isinstance(node, Bind):
             self._folder.bind(node)
@@ -150,9 +177,9 @@ def _printed_from_a_copy(node: Print, region: Region) -> Stmt:
     return Seq((Alloc(copy, loc=node.loc), body, shown), loc=node.loc)
 
 
-def flatten_launch(launch: Launch) -> Launch:
+def flatten_launch(launch: Launch, *, versions_first: bool = False) -> Launch:
     """The launch with flat shared buffers, in its body and its plan."""
-    flatten = _Flatten(launch)
+    flatten = _Flatten(launch, versions_first=versions_first)
     body = flatten.visit(launch.body) or Seq((), loc=launch.body.loc)
     if not flatten.flat:
         return launch
@@ -167,13 +194,24 @@ def flatten_launch(launch: Launch) -> Launch:
     return dataclasses.replace(launch, body=body, plan=plan)
 
 
-def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    return with_launches(func, flatten_launch)
+def flatten_shared(*, versions_first: bool) -> Pass:
+    """The pass of a target.
+
+    Args:
+        versions_first: The version of a tile is added before the XOR of a swizzle where a loop reads the tile at one
+            place, which needs each result once in an iteration: a thread then keeps one offset. Otherwise it is added
+            last, so that the XOR is common to all versions and computed once, before the loop.
+    """
+
+    def run(func: PrimFunc, _: PassContext) -> PrimFunc:
+        return with_launches(func, lambda launch: flatten_launch(launch, versions_first=versions_first))
+
+    return Pass(
+        "flatten_shared", run, Level.THREAD, Level.THREAD,
+        requires=(Property.SHARED_MEMORY_ALLOCATED, Property.LOGICAL_INDICES),
+        establishes=(Property.SHARED_MEMORY_FLAT,),
+        invalidates=(Property.LOGICAL_INDICES,),
+    )  # fmt: skip
 
 
-PASS = Pass(
-    "flatten_shared", _run, Level.THREAD, Level.THREAD,
-    requires=(Property.SHARED_MEMORY_ALLOCATED, Property.LOGICAL_INDICES),
-    establishes=(Property.SHARED_MEMORY_FLAT,),
-    invalidates=(Property.LOGICAL_INDICES,),
-)
+PASS = flatten_shared(versions_first=False)

@@ -113,7 +113,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         insert_barriers.PASS,
         insert_group_barriers(NamedBarriers),
         insert_proxy_fences.PASS,
-        flatten_shared.PASS,
+        flatten_shared.flatten_shared(versions_first=True),
     )
     return build_pipeline(
         resolve_warp_size.PASS,
