@@ -79,6 +79,7 @@ def arguments(grid, steps=4, depth=32):
     return [*operands, *results, np.zeros((others, 64, 64), "float32")]
 
 
+@pytest.mark.slow(every=3)  # a grid with and one without persistent blocks
 @pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize(("grid", "parts"), [((3, 2), 2), ((9, 1), 2)])
 def test_every_tile_and_every_step_is_computed_once(grid, parts, persistent):

@@ -256,14 +256,14 @@ def check(scores, length, what="", rows=192, blocks=1, dtype="float16"):
     np.testing.assert_allclose(logs, want_logs, rtol=2e-3, atol=2e-3)
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=6)
 @pytest.mark.parametrize("scores", SCORES)
 @pytest.mark.parametrize(("length", "what"), [(320, ""), (300, ""), (256, "nothing at first")])
 def test_results_are_right_for_any_scores(scores, length, what):
     check(scores, length, what)
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=6)
 @pytest.mark.parametrize(
     ("scores", "rows", "blocks", "dtype"),
     [("growing fast", 192, 2, "float16"), ("growing slowly", 192, 2, "float16"), ("growing fast", 192, 2, "bfloat16")],
@@ -272,6 +272,7 @@ def test_each_warpgroup_computes_again_by_itself(scores, rows, blocks, dtype):
     check(scores, rows * blocks, "causal", rows, blocks, dtype)
 
 
+@pytest.mark.slow(every=2)
 @pytest.mark.parametrize("scores", ["growing fast", "not numbers in a row"])
 def test_masks_that_scores_begin_with_apply_behind_a_wrong_step(scores):
     check(scores, 384, "masks at first", blocks=2)
