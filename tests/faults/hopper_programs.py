@@ -14,6 +14,7 @@ from attention_programs import latent, latent_attention
 from by_hand import ThreadProgram
 from counted_tiles import counted_tiles, operands_and_tiles
 from programs_with_faults import example
+from several_loads import several_loads
 from specialized import gemm_kernel
 from tensor_copies import Engine, plan_of, tensor_map
 
@@ -164,23 +165,10 @@ def attention(*, varying, block=64, dtype="float16"):
 
 def in_several_places():
     """A load in front of a loop, that loop and another one fill a tile in turn."""
-
-    @T.prim_func
-    def main(A: T.Tensor((128, 320), "float16"), C: T.Tensor((128, 64), "float32")):
-        with T.Kernel(2, threads=128) as by:
-            A_s = T.alloc_shared((64, 64), "float16")
-            C_l = T.alloc_fragment((64, 64), "float32")
-            T.copy(A[by * 64, 0], A_s)
-            T.gemm(A_s, A_s, C_l, transpose_B=True, clear_accum=True)
-            for first, count in ((1, 2), (3, 2)):
-                for k in T.Pipelined(first, first + count, num_stages=2):
-                    T.copy(A[by * 64, k * 64], A_s)
-                    T.gemm(A_s, A_s, C_l, transpose_B=True)
-            T.copy(C_l, C[by * 64, 0])
-
     a = ints(128, 320)
     want = np.concatenate([rows @ rows.T for rows in a.astype(np.float32).reshape(2, 64, 320)])
-    return lowered(main, blocks=1, persistent=True, stages=2), [a, np.zeros((128, 64), np.float32)], want
+    made = lowered(several_loads(), blocks=1, persistent=True, stages=2)
+    return made, [a, np.zeros((128, 64), np.float32)], want
 
 
 def handed_out():
