@@ -1,4 +1,5 @@
 import importlib
+import importlib.machinery
 import os
 import subprocess
 import sys
@@ -24,6 +25,14 @@ def test_a_path_with_a_file_holds_the_names_of_the_file_and_of_its_row() -> None
     module = importlib.import_module("tilelang.language.kernel")
     assert T.Kernel is module.Kernel
     assert T.get_thread_binding is module.get_thread_binding
+
+
+@pytest.mark.parametrize("name", ["tilelang.ir", "tilelang.ir.expr"])
+def test_a_file_has_the_place_that_python_finds(name: str) -> None:
+    module = importlib.import_module(name)
+    expected = importlib.machinery.PathFinder.find_spec(name, sys.modules[name.rpartition(".")[0]].__path__)
+    for fact in ("origin", "cached", "has_location", "submodule_search_locations"):
+        assert getattr(module.__spec__, fact) == getattr(expected, fact)
 
 
 def test_everything_can_be_imported_from_a_path_without_a_file() -> None:

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import builtins
 import functools
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import ModuleType
 from typing import Any
 
@@ -51,7 +52,7 @@ class PathFinder:
             return None  # a real package of that name
         if name in ALIASES:
             return ModuleSpec(name, _AliasLoader())  # type: ignore[arg-type]
-        spec = self._elsewhere(name, path, target)
+        spec = _beside(name, path) or self._elsewhere(name, path, target)
         if spec is not None and spec.loader is not None:  # a folder without code has no loader
             if name in PATHS or name in _FOLDERS:
                 spec.loader = _FileLoader(spec.loader)  # type: ignore[assignment]
@@ -74,6 +75,17 @@ class PathFinder:
             if spec is not None:
                 return spec
         return None
+
+
+def _beside(name: str, path: Sequence[str] | None) -> ModuleSpec | None:
+    """The spec of a file in the folder of its package: Python's finders would first look for endings of other kinds."""
+    for folder in path or ():
+        file = f"{folder}/{name.rpartition('.')[2]}.py"
+        if os.path.isfile(file):
+            spec = ModuleSpec(name, SourceFileLoader(name, file), origin=file)
+            spec.has_location = True
+            return spec
+    return None
 
 
 class _RowLoader:

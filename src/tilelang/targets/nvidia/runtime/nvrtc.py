@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
-import importlib.util
 import os
 import re
 import sys
@@ -164,17 +163,17 @@ def find_nvrtc() -> str:
     """
     for folder in sys.path:  # before cuda-pathfinder, whose import takes longer than loading a cached kernel
         for relative in _WHEELS:
-            path = Path(folder, relative)
-            if path.is_file():
-                return str(path)
+            path = os.path.join(folder, relative)
+            if os.path.isfile(path):
+                return path
     found = _by_pathfinder()
     if found:
         return found
     for root in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), *_ROOTS):
         for name in _SYSTEM:
-            path = Path(root or "", "lib64", name)
-            if root and path.is_file():
-                return str(path)
+            path = os.path.join(root or "", "lib64", name)
+            if root and os.path.isfile(path):
+                return path
     for name in _SYSTEM:
         try:
             ctypes.CDLL(name)
