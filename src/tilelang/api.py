@@ -357,9 +357,11 @@ def _kind(annotation: Any, words: Words) -> tuple[Test, str] | None:
     if name in words.kinds:
         return words.kinds[name]
     origin = get_origin(annotation) or annotation
-    if isinstance(origin, type) and issubclass(origin, os.PathLike):
+    if origin is not None and not isinstance(origin, type):
+        return None
+    if origin not in _KINDS and origin is not None and issubclass(origin, os.PathLike):  # which takes long to answer
         origin = os.PathLike
-    return _KINDS.get(origin) if origin is None or isinstance(origin, type) else None
+    return _KINDS.get(origin)
 
 
 def _has(value: object, *conversions: str) -> bool:

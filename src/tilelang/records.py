@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import inspect
 import operator
 from collections.abc import Callable
 from dataclasses import MISSING, FrozenInstanceError, field
@@ -114,7 +113,7 @@ def _fields_of(cls: Any, kw_only: bool) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for base in cls.__mro__[-1:0:-1]:
         fields.update(base.__dict__.get("__dataclass_fields__", ()))
-    for name, kind in inspect.get_annotations(cls).items():
+    for name, kind in cls.__annotations__.items():
         if "ClassVar" in (kind if isinstance(kind, str) else repr(kind)).partition("[")[0]:
             continue
         given = cls.__dict__.get(name, MISSING)

@@ -5,9 +5,7 @@ Takes a launch and numbers of warpgroups; gives registers of a thread. All are e
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from fractions import Fraction
 
 from tilelang.analysis.register_pressure import peak_registers
 from tilelang.analysis.whole_stores import overwritten
@@ -64,21 +62,22 @@ _REGISTERS = {
 _REGISTERS_WITH_COUNTERS = {**_REGISTERS, (1, 2): (232, 40), (2, 1): (216, 40), (2, 2): (104, 40)}
 
 
-def tile_registers(tile: Buffer, consumers: int, padding: Mapping[Buffer, Fraction]) -> int:
+def tile_registers(tile: Buffer, consumers: int, padding: Mapping[Buffer, tuple[int, int]]) -> int:
     """Registers for a fragment that `consumers` warpgroups share, or for some elements of a vector of rows."""
     if tile.rank == 1:
         return _ROWS_PER_THREAD
-    return math.ceil(padding.get(tile.storage, 1) * (tile.bytes or 0) / (4 * consumers * WARPGROUP_THREADS))
+    padded, rows = padding.get(tile.storage, (1, 1))
+    return -(-(tile.bytes or 0) * padded // (4 * consumers * WARPGROUP_THREADS * rows))
 
 
-def row_padding(launch: Launch) -> Mapping[Buffer, Fraction]:
-    """How many times as many rows as fragments have wgmma takes for them, which has multiples of 64."""
+def row_padding(launch: Launch) -> Mapping[Buffer, tuple[int, int]]:
+    """The rows that wgmma takes for fragments, multiples of 64, and those that they have."""
     padding = {}
     for gemm in (s for s in walk(launch.body) if isinstance(s, Gemm)):
         rows = int_const(gemm.sizes[0])
         for region in (gemm.a, gemm.c):
             if rows and rows % ROWS and region.buffer.scope is Scope.FRAGMENT:
-                padding[region.buffer.storage] = Fraction(-(-rows // ROWS) * ROWS, rows)
+                padding[region.buffer.storage] = -(-rows // ROWS) * ROWS, rows
     return padding
 
 
