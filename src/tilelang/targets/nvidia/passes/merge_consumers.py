@@ -17,6 +17,7 @@ Invariant: each thread computes the same, at the same addresses.
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Mapping
 from typing import TypeVar
 
@@ -138,9 +139,14 @@ class _Both:
         return self._fields(first, second)
 
     def _fields(self, first: T, second: T) -> T:
-        names = [field.name for field in dataclasses.fields(first) if field.name != "loc"]  # type: ignore[arg-type]
-        made = {name: self._value(getattr(first, name), getattr(second, name)) for name in names}
-        return dataclasses.replace(first, **made)  # type: ignore[type-var]
+        changes = {}
+        for field in dataclasses.fields(first):  # type: ignore[arg-type]
+            if field.name != "loc":
+                old = getattr(first, field.name)
+                new = self._value(old, getattr(second, field.name))
+                if new is not old:
+                    changes[field.name] = new
+        return dataclasses.replace(first, **changes) if changes else first  # type: ignore[type-var]
 
     def _value(self, first: object, second: object) -> object:
         """The value of a field."""
@@ -151,7 +157,8 @@ class _Both:
         if isinstance(first, Region) and isinstance(second, Region):
             return self._fields(first, second)
         if isinstance(first, tuple) and isinstance(second, tuple) and len(first) == len(second):
-            return tuple([self._value(a, b) for a, b in zip(first, second, strict=True)])
+            parts = tuple([self._value(a, b) for a, b in zip(first, second, strict=True)])
+            return first if all(map(operator.is_, parts, first)) else parts
         if isinstance(second, Buffer):
             second = self._buffers.get(second, second)
         if first != second:
@@ -161,9 +168,12 @@ class _Both:
     def _expr(self, first: Expr, second: Expr) -> Expr:
         if isinstance(second, Var):
             second = self._variables.get(second, second)
-        if same_expr(first, second):
+        if first is second:
             return first
-        if type(first) is type(second) and not isinstance(first, Var | Const):
+        if isinstance(first, Var | Const):
+            if same_expr(first, second):
+                return first
+        elif type(first) is type(second):
             try:
                 return self._fields(first, second)
             except _Different:
