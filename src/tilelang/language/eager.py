@@ -41,7 +41,7 @@ from tilelang.language.parameters import (
     ParameterArgument,
     annotations_of,
     declare_parameter,
-    own_nodes,
+    own_statements,
     stated_parameters,
 )
 from tilelang.language.prim_func import enter_frame, finish, run_rewritten
@@ -97,7 +97,7 @@ def is_eager(fn: types.FunctionType) -> bool:
     if any("prim_func" in syntax.unparse(decorator) for decorator in inner):
         return False
     tensors = any(isinstance(kind, TensorType | PointerType) for kind in annotations_of(fn, {}).values())
-    return tensors or bool(stated_parameters(fn)) or any(_opens_kernel(n) for n in own_nodes(node))
+    return tensors or bool(stated_parameters(fn)) or any(_opens_kernel(n) for n in own_statements(node))
 
 
 def _opens_kernel(node: syntax.AST) -> bool:

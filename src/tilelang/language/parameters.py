@@ -109,7 +109,7 @@ def stated_parameters(fn: types.FunctionType) -> frozenset[str]:
     names = inspect.signature(fn).parameters
     return frozenset(
         node.target.id
-        for node in own_nodes(function_source(fn).node)
+        for node in own_statements(function_source(fn).node)
         if isinstance(node, ast.AnnAssign)
         and node.value is None
         and isinstance(node.target, ast.Name)
@@ -121,14 +121,17 @@ def stated_parameters(fn: types.FunctionType) -> frozenset[str]:
 _PYTHON_TYPES = ("bool", "int", "float", "str", "list", "tuple", "dict")
 
 
-def own_nodes(node: ast.AST) -> list[ast.AST]:
-    """The syntax nodes below a function that are not part of a function inside of it."""
+def own_statements(node: ast.AST) -> list[ast.AST]:
+    """The statements and items of `with` below a function that are not part of a function inside of it."""
     found: list[ast.AST] = []
     for child in ast.iter_child_nodes(node):
-        if not isinstance(child, ast.FunctionDef | ast.Lambda):
+        if isinstance(child, _STATEMENTS) and not isinstance(child, ast.FunctionDef):
             found.append(child)
-            found.extend(own_nodes(child))
+            found.extend(own_statements(child))
     return found
+
+
+_STATEMENTS = (ast.stmt, ast.withitem, ast.excepthandler, ast.match_case)  # and what they consist of
 
 
 def annotations_of(

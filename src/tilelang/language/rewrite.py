@@ -196,13 +196,14 @@ class _Rewriter(TreeRewriter):
 
     def _place_at(self, part: ast.AST, statement: ast.stmt) -> None:
         """New nodes take the place of the statement they came from; those of an inner block have theirs."""
+        place = {name: getattr(statement, name) for name in statement._attributes}
         left: list[ast.AST] = [part]
         while left:
             node = left.pop()
             if node in self._placed:
                 continue
-            if "lineno" in node._attributes and not hasattr(node, "lineno"):
-                ast.copy_location(node, statement)
+            if node._attributes and not hasattr(node, "lineno"):
+                node.__dict__.update(place)
             for field in node._fields:
                 value = getattr(node, field, None)
                 if isinstance(value, ast.AST):
