@@ -157,41 +157,39 @@ def _constructor(cls: Any, frozen: bool, slots: bool) -> Any:
     fields = [f for f in cls.__dataclass_fields__.values() if f.init or not _is_missing(f)]
     fields.sort(key=lambda f: (not f.init, f.kw_only))  # those given in order, those given by name, the others
     given = [f for f in fields if f.init]
-    named = sum(f.kw_only for f in given)
-    made = tuple([_is_made(f) for f in fields])
+    named = [f.name for f in given if f.kw_only]
+    made = tuple([f.default_factory is not MISSING for f in fields])
     code = _code_of_shape(made, len(given), frozen, slots, hasattr(cls, "__post_init__"))
-    names = {f"f{n}": f.name for n, f in enumerate(fields)}
+    names: dict[Any, Any] = {f"f{n}": f.name for n, f in enumerate(fields)}
     code = code.replace(
-        co_argcount=1 + len(given) - named,
-        co_kwonlyargcount=named,
-        co_varnames=tuple([names.get(name, name) for name in code.co_varnames]),
-        co_names=tuple([names.get(name, name) for name in code.co_names]),
-        co_consts=tuple([names.get(value, value) if value.__class__ is str else value for value in code.co_consts]),
+        co_argcount=1 + len(given) - len(named),
+        co_kwonlyargcount=len(named),
+        co_varnames=tuple(map(names.get, code.co_varnames, code.co_varnames)),
+        co_names=tuple(map(names.get, code.co_names, code.co_names)),
+        co_consts=tuple(map(names.get, code.co_consts, code.co_consts)),
     )
     known: dict[str, Any] = {"_anew": _MADE_ANEW, "__builtins__": {}}
-    for n, f in enumerate(fields):
-        if slots:
-            known[f"_set_f{n}"] = getattr(cls, f.name).__set__
-        if made[n]:
+    if slots:
+        known |= {f"_set_{number}": getattr(cls, name).__set__ for number, name in names.items()}
+    defaults = {}
+    for n, (f, by_factory) in enumerate(zip(fields, made, strict=True)):
+        if by_factory:
             known[f"_make_f{n}"] = f.default_factory
         elif not f.init:
             known[f"_default_f{n}"] = f.default
-    defaults = {f: _MADE_ANEW if _is_made(f) else f.default for f in given if not _is_missing(f)}
-    constructor = FunctionType(code, known, "__init__", tuple([d for f, d in defaults.items() if not f.kw_only]))
-    constructor.__kwdefaults__ = {f.name: d for f, d in defaults.items() if f.kw_only}
+        if f.init and (by_factory or f.default is not MISSING):
+            defaults[f.name] = _MADE_ANEW if by_factory else f.default
+    by_name = {name: defaults.pop(name) for name in named if name in defaults}
+    constructor = FunctionType(code, known, "__init__", tuple(defaults.values()))
+    constructor.__kwdefaults__ = by_name
     constructor.__qualname__, constructor.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
     constructor.__annotations__ = {**{f.name: f.type for f in given}, "return": None}
     return constructor
 
 
-def _is_made(f: Any) -> bool:
-    """Whether a factory makes the default of a field."""
-    return f.default_factory is not MISSING
-
-
 def _is_missing(f: Any) -> bool:
     """Whether a field has no default."""
-    return f.default is MISSING and not _is_made(f)
+    return f.default is MISSING and f.default_factory is MISSING
 
 
 @functools.cache

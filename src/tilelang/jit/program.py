@@ -11,7 +11,7 @@ import functools
 import json
 import linecache
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -171,17 +171,20 @@ def _function_key(func: PrimFunc, target: Target, options: CompileOptions) -> st
 def package_fingerprint() -> str:
     """A digest of the files of this package."""
     root = Path(__file__).parent.parent
-    return cache.key_of("\n".join(sorted(f"{path} {size} {time}" for path, size, time in _python_files(str(root)))))
+    return cache.key_of(repr(sorted(_python_files(str(root)))))
 
 
-def _python_files(folder: str) -> Iterator[tuple[str, int, int]]:
+def _python_files(folder: str) -> list[tuple[str, int, int]]:
+    """The Python files in a folder and below, with sizes and times of their last changes."""
+    found = []
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.is_dir() and entry.name != "__pycache__":
-                yield from _python_files(entry.path)
-            elif entry.name.endswith(".py"):
+            if entry.name.endswith(".py"):
                 status = entry.stat()
-                yield entry.path, status.st_size, status.st_mtime_ns
+                found.append((entry.path, status.st_size, status.st_mtime_ns))
+            elif entry.name != "__pycache__" and entry.is_dir():
+                found += _python_files(entry.path)
+    return found
 
 
 # -- sources on disk -----------------------------------------------------------------------------------------
