@@ -331,6 +331,7 @@ def _annotation(function: Callable[..., Any], parameter: inspect.Parameter) -> A
     return found
 
 
+@functools.cache
 def _test(annotation: Any, words: Words) -> Test | None:
     """Whether a value is of a type; None for types other than those of plain Python.
 
