@@ -161,8 +161,8 @@ def by_one_thread(who, stages=2):
                             T.barrier_arrive(full[k % stages])
                 else:
                     for k in T.serial(4):
-                        T.barrier_wait(empty[k % stages], k // stages % 2 ^ 1)
                         if T.shuffle_elect(128):
+                            T.barrier_wait(empty[k % stages], k // stages % 2 ^ 1)
                             T.mbarrier_expect_tx(full[k % stages], 0)
                             T.tma_copy(A[0, k * 64], A_s[k % stages, :, :], barrier=full[k % stages])
                             T.barrier_arrive(full[k % stages])

@@ -108,3 +108,44 @@ def test_tiles_of_warps_that_run_at_the_same_time_lie_apart():
     for after in outcomes(main, a, np.zeros_like(a)):
         assert not isinstance(after, Exception), str(after)
         np.testing.assert_array_equal(a[::-1] * 3, after[1])
+
+
+def released_by_one(*, meets):
+    """One warp fills a buffer, two read it, of which the first arrives for both."""
+
+    @T.prim_func
+    def main(A: T.Tensor((6, 32), "int32"), B: T.Tensor((2, 32), "int32")):
+        with T.Kernel(1, threads=96):
+            full, empty = T.alloc_barrier(32), T.alloc_barrier(1)
+            s = T.alloc_shared((32,), "int32")
+            lane, warp = T.get_lane_idx(), T.get_warp_idx()
+            if warp == 2:
+                for k in T.serial(6):
+                    T.barrier_wait(empty, k % 2 ^ 1)
+                    s[lane] = A[k, lane]
+                    T.barrier_arrive(full)
+            else:
+                last = T.alloc_local((1,), "int32")
+                for k in T.serial(6):
+                    T.barrier_wait(full, k % 2)
+                    if k == 5:
+                        last[0] = s[lane]
+                    if meets:
+                        T.sync_threads(1, 64)
+                    if T.get_thread_binding() == 0:
+                        T.barrier_arrive(empty)
+                B[warp, lane] = last[0]
+
+    return main
+
+
+def test_a_warp_must_have_seen_a_phase_before_another_one_arrives_for_it():
+    a, b = np.arange(6 * 32, dtype=np.int32).reshape(6, 32), np.zeros((2, 32), np.int32)
+    for after in outcomes(released_by_one(meets=True), a, b, arch="sm_90a"):
+        assert not isinstance(after, Exception), str(after)
+        np.testing.assert_array_equal(np.stack([a[5], a[5]]), after[1])
+    for error in outcomes(released_by_one(meets=False), a, b, arch="sm_90a"):
+        assert isinstance(error, DataRace)
+        text = str(error)
+        assert "warp 1 may still wait for phase" in text or "may begin before the phase of parity" in text
+        assert "T.barrier_wait(full, k % 2)" in text or "T.barrier_arrive" in text

@@ -56,6 +56,27 @@ def test_one_side_may_release_and_the_other_acquire():
     assert not knows(clocks, 0, 3, before)
 
 
+def test_others_may_learn_where_a_thread_is_and_nothing_of_its_accesses():
+    clocks = Clocks(4)
+    time, here = clocks.now, np.array([0])
+    got_there = clocks.moment(here)
+    clocks.acquire(np.array([3]), clocks.release(here, accesses=False))
+    assert not knows(clocks, 3, 0, time)
+    assert got_there(clocks.release(np.array([3])))
+    assert not got_there(clocks.release(np.array([2])))
+
+
+def test_a_moment_is_before_what_is_released_later():
+    clocks = Clocks(4)
+    before = clocks.release(np.array([0, 1]))
+    got_there = clocks.moment(np.array([1, 2]))
+    assert not got_there(before)
+    assert not got_there(clocks.release(np.array([3])))
+    assert got_there(clocks.release(np.array([1]))), "one of the threads is enough"
+    clocks.synchronize_all()
+    assert got_there(clocks.release(np.array([3])))
+
+
 def test_updates_of_one_element_order_their_threads():
     clocks = Clocks(4)
     time = clocks.now

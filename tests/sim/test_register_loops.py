@@ -39,14 +39,17 @@ def outcome(run, at_once):
 
 
 def check(threads, body, expected=None):
-    """What the threads of a body that gives a value give, the same in both ways; and how many nests ran at once."""
+    """What the threads of a body that gives a value give, the same in both ways; and which nests ran at once.
+
+    The second warp comes first.
+    """
     out = threads.tensor("out", (THREADS,), "float32")
     with threads.kernel(1, threads=THREADS):
         threads.store(out, (threads.thread,), body(threads.thread))
 
     def run():
         result = np.zeros(THREADS, np.float32)
-        threads.simulate(result)
+        threads.simulate(result, held_back=0)
         return result.tolist()
 
     (one_by_one, _), (at_once, done) = outcome(run, False), outcome(run, True)

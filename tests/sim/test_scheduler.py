@@ -17,12 +17,13 @@ class Runner:
         self.loc = Loc("kernel.py", 10 + index)
 
 
-def run(programs, seed=0):
+def run(programs, seed=0, held_back=None):
     """Runs one generator function per warp; each gets a list that all share."""
     trace = []
     runners = [Runner(i) for i in range(len(programs))]
     barriers = Barriers([], Clocks(len(programs) * 32, warp_size=32))
-    assert Schedule(runners, lambda w: programs[w.index](trace), random.Random(seed), [barriers]).run()
+    start = lambda w: programs[w.index](trace)  # noqa: E731
+    assert Schedule(runners, start, random.Random(seed), [barriers], held_back=held_back).run()
     return trace
 
 
@@ -58,6 +59,39 @@ def test_a_warp_waits_until_it_is_ready():
 
     for seed in range(4):
         assert ["other", "first"] == run([first, second], seed)
+
+
+def test_a_warp_that_is_held_back_runs_only_where_no_other_can():
+    programs = [talker(name) for name in "abc"]
+    for place, name in enumerate("abc"):
+        assert [name] * 3 == [who for who, _ in run(programs, seed=place, held_back=place)[6:]]
+
+    def first(trace):
+        yield Wait("the other", lambda: ("b", 1) in trace)
+        trace.append("first")
+
+    trace = run([first, talker("b")], held_back=1)
+    assert trace.index("first") == trace.index(("b", 1)) + 1, "it goes on as soon as the first one waits for it alone"
+
+
+def test_seeds_draw_whether_a_warp_is_held_back_and_which():
+    programs = [talker(name) for name in "abc"]
+    ends = {"".join(name for name, _ in run(programs, seed)[6:]) for seed in range(40)}
+    assert {"aaa", "bbb", "ccc"} < ends
+
+
+def test_a_warp_that_polls_does_not_keep_one_that_is_held_back_from_running():
+    def polls(trace):
+        while "done" not in trace:
+            yield Wait("the scheduler", lambda: True, polls=True)
+        trace.append("seen")
+
+    def slow(trace):
+        yield Wait("nothing", lambda: True)
+        trace.append("done")
+
+    for seed in range(4):
+        assert ["done", "seen"] == run([polls, slow], seed, held_back=1)
 
 
 def test_a_deadlock_names_every_wait():

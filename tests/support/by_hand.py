@@ -200,6 +200,7 @@ class ThreadProgram(Program):
         arch: str = "sm_80",
         lazy: bool = True,
         seed: int = 0,
+        held_back: int | None = None,
         report: Counters | None = None,
     ) -> None:
         func = self.finish()
@@ -210,6 +211,7 @@ class ThreadProgram(Program):
             target=Target("hip" if arch.startswith("gfx") else "cuda", arch),
             lazy=lazy,
             seed=seed,
+            held_back=held_back,
             report=report,
             printer=self.printed.append,
         )

@@ -6,9 +6,10 @@ import itertools
 import numpy as np
 
 from tilelang.dtypes import INT32, as_dtype
+from tilelang.errors import NOWHERE
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import const
-from tilelang.isa.simulated import Pointer
+from tilelang.isa.simulated import Moment, Pointer
 
 FULL = 0xFFFFFFFF
 
@@ -117,9 +118,12 @@ class WarpAlone:
         there.active = self._where(where)
         return there
 
-    def release(self, where):
+    def release(self, where, *, accesses=True):
         self.asked.append(("release", where))
         return np.zeros(32, np.int64)
+
+    def moment(self, where):
+        return Moment(self.index, NOWHERE, lambda clock: True)
 
     def acquire(self, known, where):
         self.asked.append(("acquire", where))

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tilelang.errors import Loc
 from tilelang.ir.buffer import Buffer
 from tilelang.isa.instruction import AsyncUnit
 from tilelang.records import record
@@ -118,12 +119,29 @@ class Wait:
         ready: Polled by the scheduler whenever another warp has run.
         detail: Called at a deadlock: the state of the awaited event, as text.
         by_other_blocks: Whether other blocks end the wait.
+        polls: Whether it always is ready: the warp looks for a change that others make, and lets them go on.
     """
 
     what: str
     ready: Callable[[], bool]
     detail: Callable[[], str] | None = None
     by_other_blocks: bool = False
+    polls: bool = False
+
+
+@record(eq=False)
+class Moment:
+    """A moment in the run of some lanes of a warp.
+
+    Attributes:
+        warp: The index of the warp in its block.
+        loc: The statement that it executes.
+        happened_before: Whether one of the lanes got there before all that the lanes whose clock is given had released.
+    """
+
+    warp: int
+    loc: Loc
+    happened_before: Callable[[np.ndarray], bool]
 
 
 class Warp(Protocol):
@@ -278,8 +296,14 @@ class Warp(Protocol):
         only at a barrier with these lanes, and are not counted on a barrier of that block.
         """
 
-    def release(self, where: np.ndarray) -> np.ndarray:
-        """The joined vector clock of these lanes, for others to `acquire`; join several by `np.maximum`."""
+    def release(self, where: np.ndarray, *, accesses: bool = True) -> np.ndarray:
+        """The joined vector clock of these lanes, for others to `acquire`; join several by `np.maximum`.
+
+        Without `accesses` others learn that the lanes got here, but their accesses to memory are not ordered.
+        """
+
+    def moment(self, where: np.ndarray) -> Moment:
+        """The present one of these lanes."""
 
     def acquire(self, clock: np.ndarray, where: np.ndarray) -> None:
         """Orders what others released before all following accesses of these lanes."""

@@ -16,6 +16,8 @@ that this thread got so far. So a vector clock has a second part for causality, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 AGENTS = 64
@@ -112,13 +114,24 @@ class Clocks:
         """A barrier of these threads: joins their vector clocks."""
         self.acquire(threads, self.release(threads))
 
-    def release(self, threads: np.ndarray) -> np.ndarray:
-        """The joined vector clock of these threads, their own accesses included, for others to acquire; both parts."""
+    def release(self, threads: np.ndarray, *, accesses: bool = True) -> np.ndarray:
+        """The joined vector clock of these threads, their own accesses included, for others to acquire; both parts.
+
+        Without `accesses` there is the part for causality only.
+        """
         seen = self._table()
         clock: np.ndarray = seen[threads].max(axis=0)
         clock[threads] = clock[threads + (self._width - self.threads)] = self.now
+        if not accesses:
+            clock[: -self.threads] = 0
         self.now += 1
         return clock
+
+    def moment(self, threads: np.ndarray) -> Callable[[np.ndarray], bool]:
+        """Whether one of these threads got where it is now before all that a vector clock releases."""
+        self.now += 2
+        time, causes = self.now - 1, threads + (self._width - self.threads)
+        return lambda clock: time <= self.floor or bool(clock[causes].max() >= time)
 
     def acquire(self, threads: np.ndarray, clock: np.ndarray) -> None:
         """Joins what was released into the vector clocks of these threads."""

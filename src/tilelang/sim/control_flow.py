@@ -257,7 +257,7 @@ class StatementCompiler:
                     raise violations.endless()
                 if trips % _TRIPS_PER_YIELD == 0:  # it may spin on a value that others write
                     spins = w.condition() == before
-                    yield _change_of_memory(w) if spins else Wait("the scheduler", lambda: True)
+                    yield _change_of_memory(w) if spins else Wait("the scheduler", lambda: True, polls=True)
                     before = w.condition()
                     trips = 0 if spins else trips
             w.set_mask(outer)

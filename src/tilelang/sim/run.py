@@ -58,6 +58,7 @@ def simulate(
     target: Target,
     lazy: bool = True,
     seed: int = 0,
+    held_back: int | None = None,
     report: Counters | None = None,
     printer: Callable[[str], object] = print,
 ) -> None:
@@ -68,7 +69,8 @@ def simulate(
         arguments: One per parameter, in order: arrays for tensors, numbers for scalars.
         target: The GPU.
         lazy: Let asynchronous work happen as late as its waits allow; otherwise at once.
-        seed: Draws the order of blocks and warps.
+        seed: Draws the order of blocks and warps, and which warps are held back.
+        held_back: The warp of a block, or of a cluster, that is held back, by number; None: as the seed draws it.
         report: Receives the counts of what was done.
         printer: Receives the text of every `T.print`.
 
@@ -80,7 +82,7 @@ def simulate(
     if func.level is not Level.THREAD:
         raise CompilerBug(f"{func.name}: the simulator runs thread-level programs")
     with func.loc, np.errstate(all="ignore"):
-        Simulation(func, target, lazy, seed, report, printer).run(arguments)
+        Simulation(func, target, lazy, seed, held_back, report, printer).run(arguments)
 
 
 class Simulation:
@@ -88,6 +90,8 @@ class Simulation:
 
     Attributes:
         in_front: What the launches so far have done.
+        rng: The source of the order of blocks and warps.
+        held_back: See `simulate`.
     """
 
     def __init__(
@@ -96,12 +100,13 @@ class Simulation:
         target: Target,
         lazy: bool,
         seed: int,
+        held_back: int | None,
         report: Counters | None,
         printer: Callable[[str], object],
     ) -> None:
         self._func, self._target, self._lazy = func, target, lazy
         self._counters, self._printer = report, printer
-        self._rng = random.Random(seed)
+        self.rng, self.held_back = random.Random(seed), held_back
         self._evaluator = Evaluator(lambda buffer, where: self._memory.cells(buffer).load(where))
         self._memory = Memory(self._evaluator.indices)
         self._arrays: dict[Buffer, DeviceArray] = {}
@@ -150,7 +155,7 @@ class Simulation:
     def _launch(self, stmt: Launch) -> None:
         grid = self._evaluator.indices(stmt.grid)
         blocks = [point[::-1] for point in itertools.product(*map(range, grid[::-1]))]
-        self._rng.shuffle(blocks)
+        self.rng.shuffle(blocks)
         counters = self._counters
         if counters is not None:
             counters.launches += 1
@@ -232,11 +237,6 @@ class Simulation:
     def warp_size(self) -> int:
         """Threads of a warp."""
         return self._target.machine.warp_size
-
-    @property
-    def rng(self) -> random.Random:
-        """The source of the order of blocks and warps."""
-        return self._rng
 
     @property
     def counters(self) -> Counters | None:
@@ -351,7 +351,8 @@ class _Launch:
             self._races.block = numbers[warp.rank]
 
         barriers = [block.barriers for block in blocks]
-        return _Running(numbers, blocks, warps, Schedule(warps, self._start, simulation.rng, barriers, resumed))
+        schedule = Schedule(warps, self._start, simulation.rng, barriers, resumed, simulation.held_back)
+        return _Running(numbers, blocks, warps, schedule)
 
     def _resume(self, running: _Running) -> bool:
         """Runs blocks to their end, or to where they wait for others; whether they have ended."""

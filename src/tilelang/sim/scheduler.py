@@ -1,5 +1,7 @@
 """Runs the warps of blocks: any ready warp is next, chosen by seed; where none is ready, reports the deadlock.
 
+One warp may be held back: it runs only where no other one can, as if the GPU did not issue it for as long as possible.
+
 Takes the generators of a block's warps, runs them to their ends or until all wait for other blocks. Invariant: the same
 seed gives the same order.
 """
@@ -47,6 +49,7 @@ class Schedule(Generic[R]):
         rng: The source of the order.
         barriers: Of each block, for the report of a deadlock.
         resumed: Called with a warp before it continues.
+        held_back: The place of the warp that is held back; None: `rng` draws whether one is, and which.
     """
 
     def __init__(
@@ -56,10 +59,12 @@ class Schedule(Generic[R]):
         rng: random.Random,
         barriers: Sequence[Barriers],
         resumed: Callable[[R], None] = lambda warp: None,
+        held_back: int | None = None,
     ) -> None:
         self._warps, self._rng, self._barriers, self._resumed = warps, rng, barriers, resumed
         self._running = {number: start(warp) for number, warp in enumerate(warps)}
         self._waits: dict[int, Wait] = {}
+        self._held_back = rng.choice((None, rng.randrange(len(warps)))) if held_back is None else held_back
 
     def run(self) -> bool:
         """Runs all warps until they have ended; False if those that have not wait for other blocks.
@@ -75,6 +80,8 @@ class Schedule(Generic[R]):
                 return False
             if not ready:
                 raise _stuck(warps, waits, set(range(len(warps))) - set(running), self._barriers)
+            if self._held_back in ready:
+                ready = [each for each in ready if each != self._held_back and not self._polls(each)] or ready
             number = self._rng.choice(ready)
             waits.pop(number, None)
             self._resumed(warps[number])
@@ -89,6 +96,10 @@ class Schedule(Generic[R]):
         for barriers in self._barriers:
             barriers.check_complete()
         return True
+
+    def _polls(self, number: int) -> bool:
+        """Whether a warp waits for nothing that others do, but lets them go on in between."""
+        return number in self._waits and self._waits[number].polls
 
 
 def _stuck(

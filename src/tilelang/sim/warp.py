@@ -17,7 +17,7 @@ import numpy as np
 from tilelang.errors import NOWHERE, BarrierDivergence, CompilerBug, Loc
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.isa.instruction import AsyncUnit
-from tilelang.isa.simulated import Pieces, Pointer, Transfer, Wait
+from tilelang.isa.simulated import Moment, Pieces, Pointer, Transfer, Wait
 from tilelang.sim import violations
 from tilelang.sim.async_reads import AsyncRead
 from tilelang.sim.async_transfers import BlockTransfer
@@ -290,9 +290,13 @@ class SimWarp:
         assert isinstance(cell, Registers)
         return cell.hazards.fences_at_last_access < self.fences
 
-    def release(self, where: np.ndarray) -> np.ndarray:
+    def release(self, where: np.ndarray, *, accesses: bool = True) -> np.ndarray:
         """The joined vector clock of these lanes, for others to acquire."""
-        return self.block.clocks.release(self.thread_ids[where])
+        return self.block.clocks.release(self.thread_ids[where], accesses=accesses)
+
+    def moment(self, where: np.ndarray) -> Moment:
+        """The present one of these lanes."""
+        return Moment(self.index, self.loc, self.block.clocks.moment(self.thread_ids[where]))
 
     def acquire(self, clock: np.ndarray, where: np.ndarray) -> None:
         """Order what others released before all that these lanes do from now on."""

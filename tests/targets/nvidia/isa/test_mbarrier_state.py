@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tilelang.errors import SimulationError
+from tilelang.errors import NOWHERE, DataRace, SimulationError
+from tilelang.isa.simulated import Moment
 from tilelang.targets.nvidia.isa.mbarrier_state import MAX_TX_BYTES, MBarrier, PendingWork
 
 
@@ -33,6 +34,32 @@ def test_whoever_waits_has_to_know_of_the_phase_before():
     barrier.arrive(1, at(0, 2))
     np.testing.assert_array_equal(barrier.clock_before(1), [1, 0])  # phase 1, which is over
     np.testing.assert_array_equal(barrier.clock_before(0), [1, 2])  # phase 2, which is not
+
+
+def moment(seen):
+    return Moment(3, NOWHERE, lambda clock: seen)
+
+
+@pytest.mark.parametrize(("is_over", "seen"), [(True, True), (True, False), (False, True)])
+def test_a_phase_completes_when_all_waits_for_the_one_before_have_ended(is_over, seen):
+    barrier = MBarrier("b", 1, 1)
+    wait = barrier.wait(0, moment(False))
+    if is_over:
+        wait.end(moment(seen))
+    barrier.arrive(1, at(0))
+    if is_over and seen:
+        barrier.arrive(1, at(1))
+        assert [] == barrier.waits
+    else:
+        with pytest.raises(DataRace, match="warp 3 may still wait for phase 0 of 'b' when phase 1 completes"):
+            barrier.arrive(1, at(1))
+
+
+def test_a_producer_waits_for_the_phase_before_the_first():
+    barrier = MBarrier("b", 1, 1)
+    assert -1 == barrier.wait(1, moment(False)).phase
+    with pytest.raises(DataRace, match="warp 3 may still wait for phase -1 of 'b' when phase 0 completes"):
+        barrier.arrive(1, at(0))
 
 
 def test_work_that_completes_a_phase_lands_together():

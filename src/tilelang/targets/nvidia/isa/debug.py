@@ -92,7 +92,7 @@ __device__ __forceinline__ uint64_t tl_global_timer() {
 
 
 def _sleep(warp: Warp, nanoseconds: Any) -> Iterator[Wait]:
-    yield Wait("nanosleep", lambda: True)
+    yield Wait("nanosleep", lambda: True, polls=True)
 
 
 NANOSLEEP = Instruction(

@@ -15,6 +15,7 @@ Source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -198,14 +199,11 @@ def _wait(warp: Warp, pointer: Pointer, parity: Any) -> Iterator[Wait]:
     for key, (value,), lanes in list(_groups(warp, pointer, parity)):
         barrier, awaited = _found(warp, pointer, key, lanes, what), _parity(value, what)
         _check_phase(warp, barrier, awaited, lanes)
+        wait = barrier.wait(awaited, warp.moment(lanes))
         if not barrier.passes(awaited):
-
-            def ready(barrier: MBarrier = barrier, awaited: int = awaited) -> bool:
-                if not barrier.passes(awaited):
-                    barrier.complete_early()
-                return barrier.passes(awaited)
-
+            ready = partial(barrier.passes_by_now, awaited)
             yield Wait(f"the phase of parity {awaited} of mbarrier '{barrier.name}'", ready, barrier.progress)
+        wait.end(warp.moment(lanes))
         if barrier.completed_clock is not None:
             warp.acquire(barrier.completed_clock, lanes)
 

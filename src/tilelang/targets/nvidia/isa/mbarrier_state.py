@@ -13,8 +13,8 @@ from dataclasses import field
 
 import numpy as np
 
-from tilelang.errors import SimulationError
-from tilelang.isa.simulated import Transfer
+from tilelang.errors import DataRace, SimulationError
+from tilelang.isa.simulated import Moment, Transfer
 from tilelang.records import record
 
 # Source: PTX ISA, "Parallel Synchronization ...: mbarrier", "Contents"
@@ -38,6 +38,25 @@ class PendingWork:
 
 
 @record(frozen=False, eq=False)
+class PhaseWait:
+    """A wait for a phase, by lanes of one warp.
+
+    Attributes:
+        phase: The number of the phase.
+        moment: When it began, or, once it is over, when it ended.
+        is_over: Whether it is.
+    """
+
+    phase: int
+    moment: Moment
+    is_over: bool = False
+
+    def end(self, moment: Moment) -> None:
+        """It is over."""
+        self.moment, self.is_over = moment, True
+
+
+@record(frozen=False, eq=False)
 class MBarrier:
     """The state of one barrier.
 
@@ -52,6 +71,8 @@ class MBarrier:
         completed_clock: The joined vector clocks of the completed phases.
         previous_clock: The same without the last completed phase.
         pending_work: Work that has not completed, in the order in which it began.
+        waits: Waits for the current phase and for the one before, each with the number of its phase and where it is;
+            for one that is over, when that was.
     """
 
     name: str
@@ -63,10 +84,23 @@ class MBarrier:
     completed_clock: np.ndarray | None = None
     previous_clock: np.ndarray | None = None
     pending_work: list[PendingWork] = field(default_factory=list)
+    waits: list[PhaseWait] = field(default_factory=list)
 
     def passes(self, parity: int) -> bool:
         """Whether the phase of this parity is complete."""
         return self.phase & 1 != parity
+
+    def passes_by_now(self, parity: int) -> bool:
+        """Whether the phase of this parity is complete, after such pending work as completes it."""
+        if not self.passes(parity):
+            self.complete_early()
+        return self.passes(parity)
+
+    def wait(self, parity: int, moment: Moment) -> PhaseWait:
+        """Lanes begin to wait for the phase of a parity: the current one, or the one before."""
+        wait = PhaseWait(self.phase - self.passes(parity), moment)
+        self.waits.append(wait)
+        return wait
 
     def clock_before(self, parity: int) -> np.ndarray | None:
         """The vector clock of the completion of the phase before the one that a wait for this parity awaits.
@@ -118,9 +152,27 @@ class MBarrier:
         """Begins the next phase if this one is complete."""
         if self.pending == 0 and self.pending_bytes == 0:
             assert self.phase_clock is not None
+            self._check_waits(self.phase_clock)
             self.previous_clock = self.completed_clock
             self.completed_clock = _joined(self.completed_clock, self.phase_clock)
             self.phase, self.pending, self.phase_clock = self.phase + 1, self.count, None
+
+    def _check_waits(self, clock: np.ndarray) -> None:
+        """Reports a wait for the previous phase that may not have ended when the current one completes.
+
+        It would see the parity of the current phase as complete, and that of its own as not.
+        """
+        for wait in self.waits:
+            if wait.phase == self.phase - 1 and not (wait.is_over and wait.moment.happened_before(clock)):
+                raise DataRace(
+                    f"mbarrier.try_wait: warp {wait.moment.warp} may still wait for phase {wait.phase} of "
+                    f"'{self.name}' when phase {self.phase} completes, and then waits for another one of the same "
+                    "parity",
+                    loc=wait.moment.loc,
+                    hint="let a phase complete only after all that wait for the one before: by an arrival of each of "
+                    "them, or a barrier between their waits and the arrival of one of them",
+                )
+        self.waits = [wait for wait in self.waits if wait.phase == self.phase]
 
     def complete_early(self) -> None:
         """Completes as much of the pending work as completes the phase, if it can: work may complete at any time."""

@@ -83,12 +83,16 @@ class _Warpgroup:
         pending: Instructions that are not complete in all warps, by number.
         issued: How many each warp has issued.
         committed: How many groups each warp has committed.
+        progress: By the number of a group, the joined vector clock of the warps that have committed it.
+        waited: How many groups each warp has waited for.
         registers: The registers of pending instructions, of each warp.
     """
 
     pending: dict[int, _Issued] = field(default_factory=dict)
     issued: list[int] = field(default_factory=lambda: [0] * WARPS)
     committed: list[int] = field(default_factory=lambda: [0] * WARPS)
+    progress: dict[int, np.ndarray] = field(default_factory=dict)
+    waited: list[int] = field(default_factory=lambda: [0] * WARPS)
     registers: list[list[_PendingRegisters]] = field(default_factory=lambda: [[] for _ in range(WARPS)])
 
     def issue(self, warp: Warp, call: tuple[object, ...]) -> tuple[int, _Issued]:
@@ -106,6 +110,20 @@ class _Warpgroup:
                 hint="let the four warps of a warpgroup execute the same instructions with the same operands",
             )
         return number, issued
+
+    def commit(self, warp: Warp) -> None:
+        """A warp commits a group."""
+        rank = warp.index % WARPS
+        self.committed[rank] += 1
+        number, clock = self.committed[rank], warp.release(warp.active, accesses=False)
+        self.progress[number] = np.maximum(clock, self.progress[number]) if number in self.progress else clock
+
+    def learn(self, warp: Warp, groups: int) -> None:
+        """A warp has waited for groups, which all warps have committed."""
+        self.waited[warp.index % WARPS] = groups
+        warp.acquire(self.progress[groups], warp.active)
+        for number in [number for number in self.progress if number < min(self.waited)]:
+            del self.progress[number]
 
     def has_committed(self, groups: int) -> bool:
         """Whether all warps have committed at least `groups` groups."""
@@ -277,7 +295,7 @@ def fence(warp: Warp) -> None:
 def commit(warp: Warp) -> None:
     """Commits a group."""
     warp.converge(ALL_LANES, "wgmma.commit_group")
-    _warpgroup(warp).committed[warp.index % WARPS] += 1
+    _warpgroup(warp).commit(warp)
     warp.commit(WGMMA)
 
 
@@ -288,6 +306,8 @@ def wait(warp: Warp, pending: int) -> Iterator[Wait]:
     needed = group.committed[warp.index % WARPS] - pending
     if not group.has_committed(needed):
         yield Wait("wgmma instructions of the other warps of its warpgroup", lambda: group.has_committed(needed))
+    if needed > group.waited[warp.index % WARPS]:
+        group.learn(warp, needed)
     warp.wait(WGMMA, pending)
 
 
