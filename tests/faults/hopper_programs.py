@@ -13,6 +13,7 @@ import numpy as np
 from attention_programs import latent, latent_attention
 from by_hand import ThreadProgram
 from counted_tiles import counted_tiles, operands_and_tiles
+from left_out_steps import left_out_steps, masked_operands
 from programs_with_faults import example
 from several_loads import several_loads
 from specialized import gemm_kernel
@@ -40,8 +41,6 @@ from tilelang.targets.nvidia.passes import persist_grid
 from tilelang.targets.target import Target
 
 TARGET = Target("cuda", "sm_90a")
-
-
 _PIPELINES = [step.name for step in BACKEND.passes].index("lower_pipelines")
 _keeps_pipelines = ContextVar("keeps_pipelines", default=False)
 
@@ -169,6 +168,11 @@ def in_several_places():
     want = np.concatenate([rows @ rows.T for rows in a.astype(np.float32).reshape(2, 64, 320)])
     made = lowered(several_loads(), blocks=1, persistent=True, stages=2)
     return made, [a, np.zeros((128, 64), np.float32)], want
+
+
+def left_out():
+    arguments, want = masked_operands()
+    return lowered(left_out_steps(), blocks=1, persistent=True, stages=2), [*arguments, np.zeros_like(want)], want
 
 
 def handed_out():
@@ -462,6 +466,7 @@ PROGRAMS = {
         gemm((96, 64, 192), (48, 64, 64), persistent=True, ping_pong=False, in_flight=0), NARROW
     ),
     "gemm, loads in several places": Program(in_several_places, NARROW),
+    "gemm, steps left out": Program(left_out, NARROW, implied=1),  # all consumers are one warpgroup, with two barriers
     "gemm, transposed": Program(transposed, NARROW),
     "attention": Program(attention(varying=False), NARROW),
     # all tiles begin with the same keys, so that those of another tile serve as well

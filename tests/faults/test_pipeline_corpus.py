@@ -25,6 +25,7 @@ NAMES = (
     "gemm, ping-pong by counters",
     "gemm, split-K in a cluster",
     "gemm, loads in several places",
+    "gemm, steps left out",
     "gemm, tiles from a counter",
     "gemm, clusters of two",
     "attention",

@@ -26,6 +26,12 @@ def test_groups_with_the_same_threads_share_a_barrier():
     assert [14, 12] == numbers(NamedBarriers(launch(15, 13)), first, second)
 
 
+def test_numbers_that_threads_compute_are_taken():
+    call = CallStmt(BAR_SYNC, (9 + THREAD // 128, const(128, INT32)))
+    program = Launch((), (), (512, 1, 1), Seq((call,)), thread=THREAD)
+    assert [15, 14, 13, 8] == numbers(NamedBarriers(program), *(Group(128 * at, 128) for at in range(4)))
+
+
 def test_a_group_for_which_no_number_is_left_is_refused():
     barriers = NamedBarriers(launch())
     assert 8 == numbers(barriers, *(Group(64 * at, 64) for at in range(8)))[-1]

@@ -9,9 +9,11 @@ import dataclasses
 import functools
 from collections.abc import Callable
 
+from tilelang.arith.domain import Domain
+from tilelang.arith.interval import bounds
 from tilelang.dtypes import INT32
 from tilelang.errors import Loc, NoLowering
-from tilelang.ir.expr import Expr, const, int_const, select
+from tilelang.ir.expr import Expr, const, select
 from tilelang.ir.stmt import CallStmt, Group, Launch, Stmt
 from tilelang.ir.visit import walk
 from tilelang.targets.nvidia.isa.named_barrier import BAR_ARRIVE, BAR_SYNC, BAR_SYNC_OR, BARRIERS
@@ -26,7 +28,10 @@ class NamedBarriers:
 
     def __init__(self, launch: Launch) -> None:
         calls = [s for s in walk(launch.body) if isinstance(s, CallStmt) and s.routine in _NAMED]
-        taken = {int_const(call.args[0]) for call in calls if isinstance(call.args[0], Expr)}
+        domain = Domain() if launch.thread is None else Domain().with_extents((launch.thread,), (launch.num_threads,))
+        used = [bounds(call.args[0], domain) for call in calls if isinstance(call.args[0], Expr)]
+        known = [(low, high) for low, high in used if low is not None and high is not None and high < BARRIERS]
+        taken = {number for low, high in known for number in range(low, high + 1)}
         self._free = [number for number in range(_LOWEST, BARRIERS) if number not in taken]
         self._given: dict[tuple[int, int], int] = {}
 

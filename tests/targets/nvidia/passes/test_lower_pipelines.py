@@ -3,6 +3,7 @@
 import pytest
 from specialized import gemm_kernel, launch_of, warp_specialize
 
+from tilelang.arith.domain import Domain
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.evaluate import evaluate
@@ -26,6 +27,7 @@ from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Group, If, Seq
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import walk
+from tilelang.schedule.unread_stages import unread_releases
 from tilelang.targets.nvidia.passes import lower_pipelines
 from tilelang.targets.nvidia.schedule import Schedule
 
@@ -40,7 +42,7 @@ def pipeline(stages=2, **options):
 
 
 def lines(*statements):
-    lower = lower_pipelines._Lower(THREAD, Schedule(2, 2))
+    lower = lower_pipelines._Lower(THREAD, Schedule(2, 2), unread_releases(Seq(statements), Domain()))
     return [line.strip() for line in to_text(lower.visit(Seq(statements))).splitlines()]
 
 
@@ -65,6 +67,17 @@ def test_consumers_wait_and_arrive_as_warpgroups_or_as_warps():
     assert ["if thread % 128 == 0:", "mbarrier_arrive(empty[0:1])"] == together
     expected = ["sync_warp(T.uint32(4294967295))", "if thread % 32 == 0:", "mbarrier_arrive(empty[0:1])"]
     assert expected == lines(Release(pipeline(), ZERO))
+
+
+def test_a_warpgroup_meets_before_it_releases_a_stage_that_no_gemm_has_read():
+    each = pipeline(only_mma_reads=True)
+    expected = ["mbarrier_wait(full[0:1], 0)", "bar_sync(3 + thread // 128, 128)", "if thread % 128 == 0:"]
+    assert expected == lines(Wait(each, ZERO, ZERO), Release(each, ZERO))[:3]
+    each = pipeline(only_mma_reads=True, blocks=2)
+    made = lines(ReleaseTo(each, (RANK, RANK + 1)), Wait(each, ZERO, ZERO), Release(each, ZERO))
+    assert [*expected[:2], "if thread % 128 < 2:"] == made[1:4]
+    each = pipeline()
+    assert "sync_warp(T.uint32(4294967295))" == lines(Wait(each, ZERO, ZERO), Release(each, ZERO))[1], "each arrives"
 
 
 @pytest.mark.parametrize(("only_mma_reads", "arrivals"), [(True, 2), (False, 8)])

@@ -5,21 +5,24 @@ pipelines. Invariant: a wait returns when what it waits for has happened in ever
 
 A full barrier counts one arrival, which announces the bytes of copies, and these bytes. An empty barrier counts the
 arrivals of readers: one for each warpgroup if only wgmma reads the tiles, since that completes for all four warps at
-once, otherwise one for each warp after a barrier of its lanes, since arrivals of lanes would follow one another.
+once, otherwise one for each warp after a barrier of its lanes, since arrivals of lanes would follow one another. Where
+no wgmma has read the tiles, a barrier of the warpgroup stands before the arrival: all four warps must have seen that
+the stage was full before it can be filled again.
 
 Where blocks of a cluster load by multicast, one thread of a warpgroup arrives at the empty barrier of each block that
 writes to its tiles: a barrier then counts the readers in all blocks that its own block writes to.
 
 Order barriers with barriers in memory are mbarriers with one arrival each. Those without are named barriers, numbered
-below those that `NamedBarriers` assigns: a group waits at its own, where the one before it arrives. Stores of the
-epilogue are bulk groups of the thread that issues them, for which it waits.
+below those of warpgroups, which are numbered below those that `NamedBarriers` assigns: a group waits at its own, where
+the one before it arrives. Stores of the epilogue are bulk groups of the thread that issues them, for which it waits.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
+from tilelang.arith.domain import Domain, of_function
 from tilelang.dtypes import BOOL, INT32, SCALARS
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.builder import as_body
@@ -45,6 +48,7 @@ from tilelang.ir.visit import Rewriter, walk
 from tilelang.ops.copy import Copy
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
+from tilelang.schedule.unread_stages import unread_releases
 from tilelang.targets.gpu.isa.sync import SYNC_THREADS, SYNC_WARP
 from tilelang.targets.gpu.isa.warp import ELECT
 from tilelang.targets.nvidia.isa.cache_policy import NORMAL, l2_policy
@@ -64,18 +68,20 @@ from tilelang.targets.nvidia.machines import WARP_SIZE
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule, schedule_of
 
 _ALL_LANES = const(2**WARP_SIZE - 1, SCALARS["uint32"])
-_FIRST = 1  # named barrier of the first group; barrier 0 is that of all threads
+_FIRST = 1  # named barrier of the first group; barrier 0 is that of all threads, those of warpgroups come behind groups
 # A barrier of all threads of a cluster, without memory ordering: fences stand before it where that is needed
 _CLUSTER_SYNC = (CallStmt(CLUSTER_ARRIVE_RELAXED, ()), CallStmt(CLUSTER_WAIT, ()))
 
 
-def lower_pipelines(launch: Launch) -> Launch:
-    """The launch with barriers in place of pipelines, if its warps are specialized."""
+def lower_pipelines(launch: Launch, domain: Domain) -> Launch:
+    """The launch with barriers in place of pipelines, if its warps are specialized; `domain` holds outside of it."""
     schedule = schedule_of(launch)
     if schedule is None:
         return launch
     assert launch.thread is not None
-    body = _Lower(launch.thread, schedule).visit(launch.body) or Seq((), loc=launch.body.loc)
+    unread = unread_releases(launch.body, domain.with_extents(launch.block_vars, launch.grid))
+    lower = _Lower(launch.thread, schedule, unread)
+    body = lower.visit(launch.body) or Seq((), loc=launch.body.loc)
     if any(isinstance(s, ReleaseTo) for s in walk(launch.body)):
         # a block must not end while others still signal its barriers; a cluster sum waits by itself
         body = Seq((*statements_of(body), *_CLUSTER_SYNC), loc=body.loc)
@@ -83,8 +89,8 @@ def lower_pipelines(launch: Launch) -> Launch:
 
 
 class _Lower(Rewriter):
-    def __init__(self, thread: Expr, schedule: Schedule) -> None:
-        self._thread, self._schedule = thread, schedule
+    def __init__(self, thread: Expr, schedule: Schedule, unread: Set[Stmt]) -> None:
+        self._thread, self._schedule, self._unread = thread, schedule, unread
         self._senders: dict[Pipeline, tuple[Var, int]] = {}  # the block at whose barrier a thread arrives; how many
 
     def stmt(self, node: Stmt) -> Stmt | None:
@@ -120,6 +126,8 @@ class _Lower(Rewriter):
                 self._senders[each] = sender, len(blocks)
                 yield Bind(sender, select_by_thread(blocks, self._thread))
             case Release(pipeline=each, index=index):
+                if node in self._unread and (each.only_mma_reads or each in self._senders):
+                    yield self._warpgroup_barrier()
                 yield from self._release(each, index)
             case OrderWait(order=order, member=member, phase=phase):
                 yield self._order_wait(order, member, phase)
@@ -155,6 +163,10 @@ class _Lower(Rewriter):
         else:
             yield CallStmt(SYNC_WARP, (_ALL_LANES,))
             yield If(self._thread % WARP_SIZE == 0, arrive)
+
+    def _warpgroup_barrier(self) -> Stmt:
+        number = _FIRST + self._schedule.consumers + self._thread // WARPGROUP_THREADS
+        return CallStmt(BAR_SYNC, (number, const(WARPGROUP_THREADS, INT32)))
 
     # -- order barriers -------------------------------------------------------------------------------------
     def _order_wait(self, order: OrderBarrier, member: int | None, phase: Expr | None) -> Stmt:
@@ -246,7 +258,8 @@ def _at(barriers: Buffer, index: Expr) -> Region:
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    return with_launches(func, lower_pipelines)
+    domain = of_function(func)
+    return with_launches(func, lambda launch: lower_pipelines(launch, domain))
 
 
 PASS = Pass(

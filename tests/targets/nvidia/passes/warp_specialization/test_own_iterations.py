@@ -1,10 +1,16 @@
 """Warpgroups leave a causal loop of a softmax where they see no more keys, and keep in step with the others."""
 
+import dataclasses
+
 import numpy as np
 import pytest
+from gpu import lower_func
 
 import tilelang
 import tilelang.language as T
+from tilelang.options import CompileOptions
+from tilelang.sim.run import simulate
+from tilelang.targets.nvidia.machines import MACHINES
 from tilelang.targets.target import Target
 
 HOPPER = Target("cuda", "sm_90a")
@@ -104,3 +110,14 @@ def test_results_are_those_of_all_keys(length, keys, heads):
     want = weights / weights.sum(-1, keepdims=True) @ v.astype(np.float64)
     np.testing.assert_allclose(out, want, rtol=5e-3, atol=5e-3)
     assert leaves(kernel)
+
+
+@pytest.mark.parametrize("warp", range(1, 4))
+def test_a_warp_that_stands_still_misses_nothing(warp, monkeypatch):
+    """A block computes three tiles of queries, in whose last iterations the first warp of a group releases for it."""
+    few = dataclasses.replace(MACHINES["sm_90a"], groups=(1,))
+    monkeypatch.setitem(MACHINES, few.name, few)
+    options = CompileOptions.from_user({"tl.enable_fast_math": True, "tl.stages": 2})
+    lowered = lower_func(attention(576), "sm_90a", options)
+    q, k, v = (np.random.standard_normal((1, 576, DIM)).astype(np.float16) for _ in range(3))
+    simulate(lowered, [q, k, v, np.zeros_like(q)], target=HOPPER, lazy=False, held_back=warp)
