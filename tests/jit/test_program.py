@@ -98,6 +98,16 @@ def test_snapshots_start_with_the_input(vector_add: Make) -> None:
     assert len(shots) > 2
 
 
+def test_what_is_asked_behind_a_compilation_needs_no_pass(vector_add: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = JITKernel(vector_add(100), target="cpu")
+    with monkeypatch.context() as patch:
+        patch.setattr("tilelang.passes.runner.run_passes", None)
+        assert "add, kernel 1" in kernel.explain()
+        assert kernel.show_ir().startswith("# input\n")
+    other = JITKernel(vector_add(101), target="cpu")
+    assert "101" in other.show_ir() and "101" not in kernel.show_ir()
+
+
 def test_the_package_has_a_stable_fingerprint() -> None:
     assert package_fingerprint() == package_fingerprint()
     assert 64 == len(package_fingerprint())
