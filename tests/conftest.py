@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from importlib import import_module
 from typing import Any
 
@@ -21,7 +21,10 @@ pytest_plugins = ["invented_fixtures", "language_fixtures", "tuning_fixtures"]  
 if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["TILELANG_CACHE_DIR"] = tempfile.mkdtemp(prefix="tilelang-tests-")
     atexit.register(shutil.rmtree, os.environ["TILELANG_CACHE_DIR"], ignore_errors=True)
-os.environ["TILELANG_CHECK"] = "1"  # verify every program after every pass
+    if gold := shutil.which("ld.gold"):  # GNU's other linker reads libstdc++ in a third of the time; GCC looks here first
+        os.environ["COMPILER_PATH"] = tempfile.mkdtemp(prefix="tilelang-linker-")
+        atexit.register(shutil.rmtree, os.environ["COMPILER_PATH"], ignore_errors=True)
+        os.symlink(gold, os.path.join(os.environ["COMPILER_PATH"], "ld"))
 # threads of OpenMP that wait for the next kernel sleep: by default they compute for another ten milliseconds per call
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 for _name in ("TILELANG_DEFAULT_TARGET", "TILELANG_EXECUTION_BACKEND", "TILELANG_DISABLE_CACHE"):
@@ -54,10 +57,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if item.config.getoption("--pure"):
             _refuse_what_is_slow(patch)
+        patch.setenv("TILELANG_CHECK", str(int(_verifies_after_every_pass(item))))
         if not _compiles_as_for_users(item):
             flags = import_module("tilelang.targets.cpu.runtime.host_compiler")
             patch.setattr(flags, "_FLAGS", (*flags._FLAGS, "-O0"))
-        if "calling_line" not in getattr(item, "fixturenames", ()):
+        if "calling_line" not in _fixtures(item):
             patch.setattr(import_module("tilelang.errors"), "calling_line", lambda: None)
         try:
             return (yield)
@@ -72,12 +76,25 @@ _COMPILED = {"codegen", "cpu", "jit", "performance", "runtime", "tools"}
 def _compiles_as_for_users(item: pytest.Item) -> bool:
     """Whether C++ is optimized as for users, which takes twice as long as without the optimizer.
 
-    It is where that is what tests are about, in one of eight other tests, and in all with TILELANG_SLOW_TESTS; from run
-    to run TILELANG_SAMPLE takes the next one here, too.
+    It is where that is what tests are about, where they ask for `optimized_cpp`, and in one of eight others.
     """
-    if os.environ.get("TILELANG_SLOW_TESTS") or _COMPILED & {*item.path.parts}:
+    return bool(_COMPILED & {*item.path.parts}) or "optimized_cpp" in _fixtures(item) or _is_sampled(item, 8)
+
+
+def _verifies_after_every_pass(item: pytest.Item) -> bool:
+    """Whether programs are verified after every pass: in tests of passes, or that patch them, and in one of four others."""
+    return "passes" in item.path.parts or "monkeypatch" in _fixtures(item) or _is_sampled(item, 4)
+
+
+def _is_sampled(item: pytest.Item, every: int) -> bool:
+    """Whether a test is one in so many, and all with TILELANG_SLOW_TESTS; TILELANG_SAMPLE takes the next one, run by run."""
+    if os.environ.get("TILELANG_SLOW_TESTS"):
         return True
-    return zlib.crc32(item.nodeid.encode()) % 8 == int(os.environ.get("TILELANG_SAMPLE", "0")) % 8
+    return zlib.crc32(item.nodeid.encode()) % every == int(os.environ.get("TILELANG_SAMPLE", "0")) % every
+
+
+def _fixtures(item: pytest.Item) -> Collection[str]:
+    return getattr(item, "fixturenames", ())
 
 
 def _refuse_what_is_slow(patch: pytest.MonkeyPatch) -> None:
@@ -159,3 +176,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture
 def calling_line() -> None:
     """Lets errors without a place of their own name the line of the test that called."""
+
+
+@pytest.fixture
+def optimized_cpp() -> None:
+    """Lets C++ be compiled as for users, where a test computes so much that the optimizer saves time."""

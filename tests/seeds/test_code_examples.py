@@ -293,6 +293,7 @@ def jitted(factory, out_idx: int, backend: str = "auto"):
     return tilelang.jit(out_idx=[out_idx], **way(backend))(factory)
 
 
+@pytest.mark.usefixtures("optimized_cpp")
 def test_matmul_compiles_with_the_sizes_of_the_document() -> None:
     func = jitted(matmul_kernel, 2)(
         M=1024, N=1024, K=1024,

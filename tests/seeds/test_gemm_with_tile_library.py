@@ -88,6 +88,7 @@ def matmul_with_hints(M, N, K, block_M, block_N, block_K, dtype="float16", accum
     return main
 
 
+@pytest.mark.usefixtures("optimized_cpp")
 def test_the_program_runs_as_it_stands() -> None:
     func = matmul(1024, 1024, 1024, 128, 128, 32)
 
