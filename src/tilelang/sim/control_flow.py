@@ -29,7 +29,7 @@ from tilelang.sim.warp import SimWarp
 from tilelang.targets.target import Target
 
 Run = Callable[[SimWarp], Any]
-_TRIPS_PER_YIELD = 1024  # iterations of a `while` after which other warps run
+_TRIPS_PER_YIELD = 32  # iterations of a `while` after which other warps run
 _ALONE = "none of those that run at the same time makes one, and other blocks may begin only when these have ended"
 
 
