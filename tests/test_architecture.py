@@ -1,6 +1,7 @@
 """The rules of the house that a machine can check: layers, mirrored tests, file sizes, a light import."""
 
 import ast
+import functools
 import json
 import re
 import subprocess
@@ -85,6 +86,7 @@ def source_files() -> list[Path]:
     return sorted(path for path in SOURCE.rglob("*.py") if "__pycache__" not in path.parts)
 
 
+@functools.cache
 def layer_of(name: str) -> str:
     """The layer of a module below `tilelang`, written with slashes: the longest entry that fits; its first part if none."""
     fitting = [entry for entry in (*LAYERS, *FACADES) if name == entry or name.startswith(entry + "/")]
@@ -96,8 +98,10 @@ def package_of(path: Path) -> str:
     return layer_of(path.relative_to(SOURCE).with_suffix("").as_posix())
 
 
-def module_of(parts: list[str]) -> str:
-    """The module that the parts of an imported name stand for, with slashes: they may go on with a name in it."""
+@functools.cache
+def module_of(name: str) -> str:
+    """The module that an imported name stands for, with slashes: it may go on with a name in it."""
+    parts = name.split(".")
     while len(parts) > 1 and not (SOURCE.joinpath(*parts).with_suffix(".py").exists() or SOURCE.joinpath(*parts).is_dir()):
         parts = parts[:-1]
     return "/".join(parts)
@@ -134,10 +138,10 @@ def layer_violations(path: Path, tree: ast.Module) -> list[str]:
         if module.startswith("."):
             found.append(f"{place}: relative import of {module}; write it in full")
             continue
-        parts = module.split(".")
-        if parts[0] != "tilelang" or len(parts) < 2 or here in FACADES:
+        package, _, name = module.partition(".")
+        if package != "tilelang" or not name or here in FACADES:
             continue
-        there = layer_of(module_of(parts[1:]))
+        there = layer_of(module_of(name))
         if there in FACADES:
             found.append(f"{place}: {here} may not import the facade {there}")
         elif there not in LAYERS:
@@ -194,9 +198,9 @@ def names_and_texts(tree: ast.Module) -> Iterator[str]:
 
 def vendor_words(tree: ast.Module, folder: str = "") -> set[str]:
     """The words of vendors' machines in a file, but of that whose folder it is in."""
-    texts = list(names_and_texts(tree))
+    texts = "\n".join({*names_and_texts(tree)})
     expressions = [expression for vendor, expression in VENDOR_WORDS.items() if vendor != folder]
-    return {found.lower() for expression in expressions for each in texts for found in expression.findall(each)}
+    return {found.lower() for expression in expressions for found in expression.findall(texts)}
 
 
 def test_words_of_a_vendor_stand_in_its_folder(trees: dict[Path, ast.Module]) -> None:

@@ -67,8 +67,7 @@ def test_lowering_leaves_nothing_to_the_collector(name: str, target: Target) -> 
 
     first, second = _programs()[name], _programs()[name]
     lower(first)  # imports
-    gc.collect()
-    gc.freeze()  # the collector need not look at what other tests have made
+    gc.freeze()  # the collector need not look at what was made before
     with disabled():
         gc.set_debug(gc.DEBUG_SAVEALL)
         try:

@@ -21,7 +21,7 @@ from tilelang.sim.run import simulate
 from tilelang.targets.target import Target
 
 WHOLE = os.environ.get("TILELANG_SLOW_TESTS") == "1"
-SAMPLED = 32  # of each kind, one fault in so many runs otherwise
+SAMPLED = 64  # of each kind, one fault in so many runs otherwise
 TARGET = Target("cuda", "sm_80")
 
 

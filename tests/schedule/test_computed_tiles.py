@@ -135,15 +135,15 @@ def test_second_versions_that_save_a_wait_alone_take_no_stage():
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("persistent", [False, True])
 def test_warpgroups_that_share_such_a_tile_compute_the_same(causal, persistent):
-    func = gradients(heads=3, causal=causal)
+    func = gradients(heads=2, causal=causal)
     one_stage = {"order": [0, 1, 2, 5, 3, 4, 6, 9, 7, 8, 10], "stage": [0] * 11}
     made = lowered(func, persistent=persistent, schedule=json.dumps([{"loops": [one_stage]}]))
     (launch,) = (s for s in walk(made.body) if isinstance(s, Launch) and s.plan.schedule is not None)
     assert any(tile.name == "dS_shared" and count == 2 for tile, count in launch.plan.versions)
     rng = np.random.default_rng(0)
-    q, k, v, grad = rng.standard_normal((4, 1, 3, 192, 32), dtype=np.float32).astype(np.float16)
-    lse, delta = rng.standard_normal((2, 1, 3, 192), dtype=np.float32) + 5
-    results = [np.zeros((1, 3, 192, 32), dtype) for dtype in ("float32", "float16", "float16")]
+    q, k, v, grad = rng.standard_normal((4, 1, 2, 192, 32), dtype=np.float32).astype(np.float16)
+    lse, delta = rng.standard_normal((2, 1, 2, 192), dtype=np.float32) + 5
+    results = [np.zeros((1, 2, 192, 32), dtype) for dtype in ("float32", "float16", "float16")]
     given = [q, k, v, grad, lse, delta, *results]
     want = run_reference_on_copies(func, given)
     for lazy, seed in ((False, 0), (True, 1)):

@@ -64,6 +64,13 @@ def launch_of(func):
     return found
 
 
+def notes_of(func, last="specialize_warps", **pass_configs):
+    """What `kernel.explain()` says of a function's launches, as far as passes up to one of the pipeline note it."""
+    count = [step.name for step in BACKEND.passes].index(last) + 1
+    made = run_passes(func, BACKEND.passes[:count], context(**pass_configs))
+    return [note.text for stmt in walk(made.body) if isinstance(stmt, Launch) for note in stmt.plan.notes]
+
+
 def gemm_kernel(M, N, K, bm=128, bn=128, bk=64, stages=3, out="float16", swizzle=None, cluster=1):
     """The tiled gemm of the seeds."""
 

@@ -53,6 +53,7 @@ def arguments(func):
     return [rng.integers(-3, 4, p.buffer.static_shape).astype(p.buffer.dtype.numpy) for p in func.params]
 
 
+@pytest.mark.slow(every=5)  # each shape, machine and dtype
 @pytest.mark.parametrize(("rows", "threads"), [(64, 128), (128, 256), (128, 128)])
 @pytest.mark.parametrize("arch", ["sm_89", "sm_90a"])
 @pytest.mark.parametrize(("dtype", "accum"), DTYPES)

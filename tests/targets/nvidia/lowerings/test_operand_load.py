@@ -168,6 +168,7 @@ def test_a_tile_that_is_used_later_is_waited_for_with_the_others():
     assert ["load", "multiply"] * 2 + ["wait", "barrier", "load", "copy", "commit", "multiply"] == in_order(loop)
 
 
+@pytest.mark.slow(every=3)  # each dtype and order
 @pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False), (True, True)])
 @pytest.mark.parametrize("dtype", ["float16", "int8", "float64", "tfloat32"])
 def test_operands_of_any_dtype_are_loaded_as_the_instruction_takes_them(dtype, turned):

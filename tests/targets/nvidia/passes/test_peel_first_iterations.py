@@ -89,6 +89,7 @@ def test_other_loops_stay_whole(options, persistent):
     assert [("k == 0", "0")] == gemms(program(**options), persistent=persistent, ping_pong=False)
 
 
+@pytest.mark.slow(every=3)
 @pytest.mark.parametrize("steps", [2, 4])
 @pytest.mark.parametrize(
     ("use", "configs"),

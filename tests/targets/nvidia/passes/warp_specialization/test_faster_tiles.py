@@ -1,12 +1,9 @@
 """Which attention is told that three warpgroups would be faster."""
 
 import pytest
+from specialized import notes_of
 
-import tilelang
 import tilelang.language as T
-from tilelang.targets.target import Target
-
-HOPPER = Target("cuda", "sm_90a")
 
 
 def attention(heads: int, length: int, dim: int, rows: int, keys: int, causal: bool = False):
@@ -42,8 +39,7 @@ def attention(heads: int, length: int, dim: int, rows: int, keys: int, causal: b
 
 
 def notes(*sizes: int) -> list[str]:
-    text = tilelang.compile(attention(*sizes), target=HOPPER, execution_backend="simulator").explain()
-    return [line.strip().partition(": ")[2] for line in text.splitlines() if "it does in few" in line]
+    return [note for note in notes_of(attention(*sizes)) if "it does in few" in note]
 
 
 @pytest.mark.parametrize(("sizes", "keys", "less"), [((128, 4096, 128, 128, 128), 64, 11), ((64, 4096, 64, 128, 128), 128, 17)])
