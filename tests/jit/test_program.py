@@ -163,8 +163,8 @@ def test_a_cached_kernel_is_ready_at_once_in_a_fresh_process(tmp_path: Path) -> 
 def test_many_processes_compile_the_same_kernel_at_once(tmp_path: Path, folder: Path) -> None:
     file = tmp_path / "fresh.py"
     file.write_text(_FRESH)
-    processes = [subprocess.Popen([sys.executable, str(file)], stdout=subprocess.DEVNULL) for _ in range(4)]
-    assert [0] * 4 == [process.wait() for process in processes]
+    processes = [subprocess.Popen([sys.executable, str(file)], stdout=subprocess.DEVNULL) for _ in range(3)]
+    assert [0] * 3 == [process.wait() for process in processes]
     assert 1 == len(list(folder.rglob("*.so")))
     assert [] == list(folder.rglob(".new-*"))
 

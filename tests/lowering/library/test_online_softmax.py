@@ -187,6 +187,7 @@ def divided_rows(tiles, threads=128, rows=64, columns=64, width=64):
 GROUPS = {"sm_80": 128, "sm_90a": 256}
 
 
+@functools.cache
 def lowered_by_columns(arch):
     context = PassContext(CompileOptions.from_user({"tl.consumers": 2}), Target("cuda", arch))
     return run_passes(divided_rows(4, GROUPS[arch]), BACKEND.passes, context)
