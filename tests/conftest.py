@@ -127,7 +127,7 @@ def pytest_collection() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of a sweep one test in 16 runs, or one in as many as its mark says, unless TILELANG_SLOW_TESTS asks for all.
+    """Of a sweep one test in 32 runs, or one in as many as its mark says, unless TILELANG_SLOW_TESTS asks for all.
 
     It begins with the first, or with that of the number in TILELANG_SAMPLE: who counts on from run to run has run all.
     Each mark counts on its own, so that a file run alone runs what it does among all others.
@@ -160,7 +160,7 @@ def _beyond_the_samples(items: list[pytest.Item]) -> set[pytest.Item]:
     sweeps: dict[int, tuple[int, list[pytest.Item]]] = {}
     for item in items:
         if mark := item.get_closest_marker("slow"):
-            sweeps.setdefault(id(mark), (mark.kwargs.get("every", 16), []))[1].append(item)
+            sweeps.setdefault(id(mark), (mark.kwargs.get("every", 32), []))[1].append(item)
     left_out: set[pytest.Item] = set()
     for every, sweep in sweeps.values():
         first = int(os.environ.get("TILELANG_SAMPLE", "0")) % min(every, len(sweep))

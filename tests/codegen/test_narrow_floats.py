@@ -28,7 +28,7 @@ def apply(form, dtype, size=4096):
     return main
 
 
-@pytest.mark.slow(every=6)
+@pytest.mark.slow(every=12)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e5m2", "float8_e4m3fn"])
 def test_every_bit_is_that_of_the_reference(form, dtype):

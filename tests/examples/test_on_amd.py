@@ -19,13 +19,13 @@ SMALLER = {
 pytestmark = pytest.mark.filterwarnings("ignore:T.gemm. gfx.* multiplies no float8")
 
 
-@pytest.mark.slow(every=24)
+@pytest.mark.slow(every=48)
 @pytest.mark.parametrize("name", PORTABLE)
 def test_example_agrees_with_its_reference(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     simulate_example(monkeypatch, name, MEASURED, SCHEDULES[:1])
 
 
-@pytest.mark.slow(every=180)
+@pytest.mark.slow(every=360)
 @pytest.mark.parametrize("arch", SIMULATED)
 @pytest.mark.parametrize("name", PORTABLE)
 def test_schedules_do_not_change_what_an_example_finds(name: str, arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +40,7 @@ def compiles(name: str, arch: str) -> None:
         assert (0, 0) == (used.spill_bytes, used.local_bytes), kernel_name
 
 
-@pytest.mark.slow(every=16)
+@pytest.mark.slow
 @needs_clang
 @pytest.mark.parametrize("name", PORTABLE)
 def test_example_compiles_without_spills(name: str) -> None:
@@ -48,7 +48,7 @@ def test_example_compiles_without_spills(name: str) -> None:
 
 
 @needs_clang
-@pytest.mark.slow(every=82)
+@pytest.mark.slow(every=164)
 @pytest.mark.parametrize("arch", [arch for arch in ARCHES if arch != MEASURED])
 @pytest.mark.parametrize("name", PORTABLE)
 def test_example_compiles_without_spills_for_the_other_gpus(name: str, arch: str) -> None:

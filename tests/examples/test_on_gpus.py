@@ -48,25 +48,25 @@ def target(arch: str) -> dict[str, str]:
     return {"kind": "cuda", "arch": arch}
 
 
-@pytest.mark.slow(every=16)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(SIZES))
 def test_example_agrees_with_its_reference_on_a_simulated_gpu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     simulate_example(monkeypatch, name, "sm_80", SCHEDULES[:1])
 
 
-@pytest.mark.slow(every=8)
+@pytest.mark.slow(every=16)
 @pytest.mark.parametrize("name", sorted(ON_HOPPER))
 def test_example_agrees_with_its_reference_on_a_simulated_hopper(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     simulate_example(monkeypatch, name, "sm_90a", SCHEDULES[:1], **ON_HOPPER[name])
 
 
-@pytest.mark.slow(every=28)
+@pytest.mark.slow(every=56)
 @pytest.mark.parametrize("name", sorted(ON_HOPPER))
 def test_schedules_do_not_change_what_an_example_finds_on_hopper(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     simulate_example(monkeypatch, name, "sm_90a", SCHEDULES, **ON_HOPPER[name])
 
 
-@pytest.mark.slow(every=74)
+@pytest.mark.slow(every=148)
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80"])
 @pytest.mark.parametrize("name", sorted(SIZES))
 def test_schedules_do_not_change_what_an_example_finds(name: str, arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +81,7 @@ def compiles(name: str, arch: str) -> None:
         assert 0 < kernel.resources.registers <= 255
 
 
-@pytest.mark.slow(every=8)
+@pytest.mark.slow(every=16)
 @needs_nvrtc
 @pytest.mark.parametrize("name", sorted(SIZES))
 def test_example_compiles_for_hopper(name: str) -> None:
@@ -93,7 +93,7 @@ _SPILLS = "ignore:kernel .* spills registers:tilelang.errors.ProgramWarning"
 
 
 @needs_nvrtc
-@pytest.mark.slow(every=86)
+@pytest.mark.slow(every=172)
 @pytest.mark.filterwarnings(_SPILLS)
 @pytest.mark.parametrize("arch", [arch for arch in ARCHITECTURES if arch != MEASURED])
 @pytest.mark.parametrize("name", sorted(SIZES.keys() - ONLY.keys()))
@@ -139,7 +139,7 @@ FLAGSHIPS: dict[str, Callable[[str], JITKernel]] = {
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("arch", [pytest.param("sm_80", marks=pytest.mark.slow(every=10)), pytest.param(MEASURED, marks=pytest.mark.slow(every=4))])
+@pytest.mark.parametrize("arch", [pytest.param("sm_80", marks=pytest.mark.slow(every=20)), pytest.param(MEASURED, marks=pytest.mark.slow(every=4))])
 @pytest.mark.parametrize("name", FLAGSHIPS)
 def test_flagship_kernels_keep_everything_in_registers(name: str, arch: str) -> None:
     kernel = FLAGSHIPS[name](arch)

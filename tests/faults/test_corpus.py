@@ -63,7 +63,7 @@ def test_seeded_faults_are_found(name):
     assert len(missed) <= 0.02 * len(chosen), missed
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_nothing_is_wrong_with_the_programs_themselves(name):
     func, arguments = PROGRAMS[name]()

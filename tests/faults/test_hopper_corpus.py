@@ -65,7 +65,7 @@ def test_seeded_faults_are_found(name):
     assert len(missed) <= PROGRAMS[name].implied + 0.02 * len(chosen), missed
 
 
-@pytest.mark.slow(every=9)
+@pytest.mark.slow(every=18)
 @pytest.mark.parametrize(
     ("name", "lazy"),
     [(name, lazy) for n, name in enumerate(sorted(PROGRAMS)) for lazy in (True, False) if WHOLE or lazy == (n % 2 == 0)],

@@ -27,6 +27,7 @@ def alternating(tiles, otherwise):
     return lowered(counted_tiles(tiles, otherwise=otherwise), blocks=1, persistent=True, ping_pong=True)
 
 
+@pytest.mark.slow(every=3)
 @pytest.mark.parametrize("steps", STEPS.values(), ids=STEPS)
 @pytest.mark.parametrize(("otherwise", "lazy", "seed"), [(False, True, 0), (True, False, 1)])
 def test_tiles_of_any_number_of_steps(steps, otherwise, lazy, seed):
@@ -44,6 +45,7 @@ def grouped(groups, total, n, k, cluster):
     return lowered(func, persistent=True, ping_pong=True, cluster=cluster)
 
 
+@pytest.mark.slow(every=5)
 @pytest.mark.parametrize("cluster", [1, 2])
 @pytest.mark.parametrize("sizes", [(64, 0, 65, 1, 200), (0, 0, 0, 0, 330), (1, 1, 328, 0, 0)], ids=str)
 def test_rows_of_groups_of_any_size(sizes, cluster):

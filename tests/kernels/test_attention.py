@@ -20,7 +20,7 @@ from tilelang.targets.nvidia.runtime.device_code import build
 from tilelang.targets.target import Target
 
 
-@pytest.mark.slow(every=6)
+@pytest.mark.slow(every=12)
 @needs_cuda_compiler
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("dim,rows,block_n", [(128, 192, 80), (64, 192, 128), (64, 256, 64)])
@@ -33,7 +33,7 @@ def test_tiles_of_three_and_four_warpgroups_fit_into_their_registers(dim, rows, 
         assert (0, False) == (used.spill_bytes, used.serialized)
 
 
-@pytest.mark.slow(every=10)
+@pytest.mark.slow(every=20)
 @needs_cuda_compiler
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_tiles_of_every_dimension_fit_and_their_gemms_overlap(dim, dim_v, tile, 
         assert (0, 0, False) == (used.spill_bytes, used.local_bytes, used.serialized)
 
 
-@pytest.mark.slow(every=2)
+@pytest.mark.slow(every=4)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
 def test_attention_in_float8(dtype, causal):
@@ -77,7 +77,7 @@ def test_attention_in_float8(dtype, causal):
         np.testing.assert_allclose(attention_programs.attention(q, k, v, causal), found, atol=0.15, rtol=0.1)
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @needs_cuda_compiler
 @pytest.mark.parametrize("causal", [False, True])
 def test_the_backward_pass_spills_nothing(causal):

@@ -184,7 +184,7 @@ def test_kernels_of_one_function_run_in_order():
     assert a.sum() == b[0]
 
 
-@pytest.mark.slow(every=3)
+@pytest.mark.slow(every=6)
 @pytest.mark.parametrize("stages", [0, 1, 2, 3, 7])
 @pytest.mark.parametrize("trips", [0, 1, 2, 5])
 def test_pipelining_never_changes_results(stages, trips):

@@ -13,7 +13,7 @@ from tilelang.targets.nvidia.codegen.cuda import emit
 from tilelang.targets.nvidia.runtime.device_code import build
 
 
-@pytest.mark.slow(every=6)
+@pytest.mark.slow(every=12)
 @pytest.mark.parametrize(("lazy", "seed"), ALL_TIMINGS)
 def test_two_blocks_with_as_many_steps_each(lazy, seed):
     check_gemm((64, 32, 192), (64, 32, 32), 2, (lazy, seed), stages=2)
@@ -69,7 +69,7 @@ def test_results_do_not_depend_on_the_order_in_which_parts_come():
     np.testing.assert_allclose(a.astype(np.float32) @ b.astype(np.float32), first, rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @needs_cuda_compiler
 @pytest.mark.parametrize(
     ("sizes", "tile", "blocks"),
@@ -86,7 +86,7 @@ def test_products_stay_under_way_and_registers_suffice(sizes, tile, blocks):
     assert (0, 0, False, ()) == (used.spill_bytes, used.local_bytes, used.serialized, made.warnings)
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("blocks", [2, 4])
 def test_operands_that_threads_compute(blocks):
     func = dequantized(16, 64, steps=9)

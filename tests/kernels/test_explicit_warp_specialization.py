@@ -64,7 +64,7 @@ def expected(a, b):
     return (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16)
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("in_flight", [0, 1])
 def test_sizes_that_tiles_do_not_divide(in_flight):
     a, b = integers(136, 104), integers(104, 40)

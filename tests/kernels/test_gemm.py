@@ -103,7 +103,7 @@ def chain(m, policy, threads):
     )
 
 
-@pytest.mark.slow(every=8)
+@pytest.mark.slow(every=16)
 @pytest.mark.parametrize("policy", [POLICY.Square, POLICY.FullRow, POLICY.FullCol])
 @pytest.mark.parametrize("m", [64, 40, 1])
 def test_a_product_of_a_product(m, policy):

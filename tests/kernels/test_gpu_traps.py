@@ -20,7 +20,7 @@ def integers(*shape):
     return np.random.randint(-50, 50, shape).astype(np.int32)
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.filterwarnings("ignore:fragment .* needs .* registers of each of 1 threads:tilelang.errors.ProgramWarning")
 @pytest.mark.parametrize("threads", [1, 33, 40, 160])
 def test_folds_and_barriers_in_blocks_with_part_of_a_warp(threads):
@@ -56,7 +56,7 @@ def test_folds_and_barriers_in_blocks_with_part_of_a_warp(threads):
     assert (f * f.max(1)[:, None]).sum() == d[0]
 
 
-@pytest.mark.slow(every=8)
+@pytest.mark.slow(every=16)
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("shape", [(50, 41, 33), (16, 24, 1), (1, 40, 31)])
 def test_products_on_tensor_cores_of_sizes_that_nothing_divides(shape, arch):
@@ -80,7 +80,7 @@ def test_products_on_tensor_cores_of_sizes_that_nothing_divides(shape, arch):
     np.testing.assert_array_equal(a.astype(np.float32) @ b.astype(np.float32), c)
 
 
-@pytest.mark.slow(every=10)
+@pytest.mark.slow(every=20)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("columns", [1, 7, 8, 30])
 def test_atomics_on_neighbors_whatever_their_number_and_alignment(dtype, columns):

@@ -219,7 +219,7 @@ class WithinGroup(Rewriter):
         return dataclasses.replace(node, threads=(96 + -(-group.count // 32) * 32, 1, 1), thread=thread, body=body)
 
 
-@pytest.mark.slow(every=40)
+@pytest.mark.slow(every=80)
 @pytest.mark.parametrize("seed", range(5000, 5040))
 def test_whatever_a_block_does_a_group_does(seed):
     def run(func, arguments):
@@ -406,7 +406,7 @@ def test_what_a_group_does_twice_is_kept_apart():
     np.testing.assert_array_equal(a[::-1], in_every_schedule(main, a, 0 * a)[1])
 
 
-@pytest.mark.slow(every=6)
+@pytest.mark.slow(every=12)
 @needs_cuda_compiler
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("func", [softmax, with_roles(conversion), with_roles(alone), nested], ids=lambda f: f.name)

@@ -87,7 +87,7 @@ KINDS = [
 ]
 
 
-@pytest.mark.slow(every=12)
+@pytest.mark.slow(every=24)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values())))
 def test_every_dtype_at_all_timings(kind):
     sizes, tile = (72, 48, 80), (64, 32, 512 // as_dtype(kind["dtype"]).bits)
@@ -95,7 +95,7 @@ def test_every_dtype_at_all_timings(kind):
     check(product(sizes, tile, **kind), *tensors(sizes, **kind), timings=timings, tl_persistent=True)
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize(
     ("dtype", "ta", "tb"),
     [("float16", ta, tb) for ta in (False, True) for tb in (False, True)] + [("bfloat16", True, False)],
@@ -135,20 +135,20 @@ def check_rows(rows, ta, persistent, timings):
     check(product(sizes, (rows, 64, 32), ta=ta), *tensors(sizes, ta=ta), timings=timings, tl_persistent=persistent)
 
 
-@pytest.mark.slow(every=8)
+@pytest.mark.slow(every=16)
 @pytest.mark.parametrize(("rows", "ta"), ROWS)
 def test_rows_that_no_instruction_has(rows, ta):
     check_rows(rows, ta, rows % 32 == 16, [(rows % 16 == 0, 1)])
 
 
-@pytest.mark.slow(every=36)
+@pytest.mark.slow(every=72)
 @pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize(("rows", "ta"), ROWS)
 def test_rows_that_no_instruction_has_at_all_timings(rows, ta, persistent):
     check_rows(rows, ta, persistent, ALL_TIMINGS)
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("tile", [(12, 64, 32), (64, 64, 24), (64, 64, 40), (64, 36, 32)])
 def test_what_whole_instructions_do_not_divide_is_multiplied_by_warps(tile):
     sizes = (tile[0] + 8, 72, 80)
@@ -198,7 +198,7 @@ def compiled(func, **pass_configs):
     )
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize(("ta", "tb"), [(False, False), (True, True)])
 def test_sizes_that_only_the_call_knows(ta, tb):
     sizes = [T.dynamic(name) for name in "MNK"]
@@ -207,13 +207,13 @@ def test_sizes_that_only_the_call_knows(ta, tb):
         call(kernel, size, ta=ta, tb=tb)
 
 
-@pytest.mark.slow(every=6)
+@pytest.mark.slow(every=12)
 @pytest.mark.parametrize("first", [(1, 0, 0), (0, 3, 0), (0, 0, 5), (4, 4, 4)])
 def test_tensors_that_begin_where_no_map_can(first):
     call(compiled(product((72, 40, 40), (64, 32, 32)), **STAYS), (72, 40, 40), first=first)
 
 
-@pytest.mark.slow(every=6)
+@pytest.mark.slow(every=12)
 @pytest.mark.parametrize(("ta", "tb"), [(False, False), (False, True), (True, False), (True, True)])
 def test_odd_sizes_with_rows_that_lie_apart(ta, tb):
     func = product((69, 69, 69), (64, 64, 32), ta=ta, tb=tb, pitch=72)
@@ -319,7 +319,7 @@ FORMS = (
 )  # fmt: skip
 
 
-@pytest.mark.slow(every=6)
+@pytest.mark.slow(every=12)
 @pytest.mark.parametrize("form", FORMS)
 def test_what_stands_around_a_product(form):
     arguments = [draw((M, K)), draw((K, N), seed=1), draw((K, N), seed=2), draw((N,), seed=3), draw((M, N), seed=4)]
@@ -408,7 +408,7 @@ def with_residual(columns):
     return main
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @needs_cuda_compiler
 @pytest.mark.parametrize(
     "func",

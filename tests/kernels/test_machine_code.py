@@ -9,7 +9,7 @@ import tilelang
 KERNELS = measured()
 
 
-@pytest.mark.slow(every=48)
+@pytest.mark.slow(every=96)
 @needs_nvrtc
 @pytest.mark.parametrize("name", KERNELS)
 def test_nothing_spills_and_no_matrix_instruction_waits_for_registers(name: str) -> None:

@@ -4,7 +4,7 @@ import pytest
 from multicast_gemm import TIMINGS, check
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize(
     "cluster,shared,timings",
     [

@@ -4,7 +4,7 @@ import pytest
 from multicast_gemm import TIMINGS, check
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("cluster,shared,turns", [((2, 1), "A", False), ((1, 2), "B", True), ((2, 2), "AB", False)])
 def test_clusters_that_stay_for_several_tiles(cluster, shared, turns):
     pass_configs = {"persistent": True, "ping_pong": turns, "stages": 3, "cluster": cluster}
@@ -17,7 +17,7 @@ def test_sizes_that_tiles_do_not_divide():
     check((100, 120, 136), (64, 64, 64), shared="A", blocks=2, timings=TIMINGS[::3], like=like, **pass_configs)
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize(
     "like", [{"transposed": (True, True)}, {"transposed": (False, True), "dtype": "bfloat16"}, {"epilogue": True}]
 )

@@ -65,40 +65,40 @@ def test_sums_of_float16_are_exact_in_every_order():
     check_random(680001034, on_simulator("sm_90a", True, 0))
 
 
-@pytest.mark.slow(every=80)
+@pytest.mark.slow(every=160)
 @pytest.mark.parametrize("seed", range(120))
 def test_small_kernels_agree_with_the_reference(seed):
     check_random(seed, on_cpu("-O1"))
 
 
-@pytest.mark.slow(every=60)
+@pytest.mark.slow(every=120)
 @pytest.mark.parametrize("seed", range(1000, 1060))
 def test_optimized_kernels_agree_with_the_reference(seed):
     check_random(seed, on_cpu(None))
 
 
-@pytest.mark.slow(every=40)
+@pytest.mark.slow(every=80)
 @pytest.mark.parametrize("seed", range(2000, 2020))
 def test_kernels_that_stream_their_results_agree_with_the_reference(seed, monkeypatch):
     monkeypatch.setattr(stream_stores, "LARGE_BYTES", 64)
     check_random(seed, on_cpu(None))
 
 
-@pytest.mark.slow(every=58)
+@pytest.mark.slow(every=116)
 @pytest.mark.parametrize("seed", range(60))
 def test_kernels_on_a_simulated_gpu_agree_with_the_reference(seed):
     arch = ("sm_80", "sm_75", "sm_90a")[seed % 3]
     check_random(seed, on_simulator(arch, lazy=seed % 2 == 0, seed=seed))
 
 
-@pytest.mark.slow(every=62)
+@pytest.mark.slow(every=124)
 @pytest.mark.parametrize("seed", range(3000, 3080))
 def test_tiles_that_many_threads_share_agree_with_the_reference(seed):
     arch = ("sm_80", "sm_75", "sm_90a")[seed % 3]
     check_random(seed, on_simulator(arch, lazy=seed % 2 == 0, seed=seed), 1, 5, LayoutPrograms)
 
 
-@pytest.mark.slow(every=120)
+@pytest.mark.slow(every=240)
 @pytest.mark.parametrize("seed", range(7000, 7060))
 def test_kernels_of_operators_of_the_library_agree_with_the_reference(seed):
     arch = ("sm_80", "sm_75", "sm_90a")[seed % 3]
@@ -106,7 +106,7 @@ def test_kernels_of_operators_of_the_library_agree_with_the_reference(seed):
     check_random(seed, lambda program: compare(program, *runners_of_seed), 1, 6, OperatorPrograms)
 
 
-@pytest.mark.slow(every=82)
+@pytest.mark.slow(every=164)
 @pytest.mark.parametrize("seed", range(8000, 8060))
 def test_lanes_exchange_what_numpy_says(seed):
     arch = ("sm_80", "sm_75", "sm_90a")[seed % 3]
@@ -116,7 +116,7 @@ def test_lanes_exchange_what_numpy_says(seed):
 PASS_CONFIGS = ({}, {"persistent": True}, {"persistent": True, "ping_pong": True}, {"in_flight": 1})
 
 
-@pytest.mark.slow(every=74)
+@pytest.mark.slow(every=148)
 @pytest.mark.parametrize("seed", range(5000, 5100))
 def test_products_that_threads_share_by_roles_agree_with_the_reference(seed):
     runner = on_simulator("sm_90a", seed % 2 == 0, seed, **PASS_CONFIGS[seed % 4])
@@ -137,19 +137,19 @@ def check_roles(seed):
         check_random(seed, check, 1, 1, WarpSpecializedPrograms)
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("seed", range(6004, 6008))
 def test_some_programs_of_several_products_and_loops_agree_with_the_reference(seed):
     check_roles(seed)
 
 
-@pytest.mark.slow(every=384)
+@pytest.mark.slow(every=768)
 @pytest.mark.parametrize("seed", range(6008, 6200))
 def test_programs_of_several_products_and_loops_agree_with_the_reference(seed):
     check_roles(seed)
 
 
-@pytest.mark.slow(every=2)
+@pytest.mark.slow(every=4)
 @pytest.mark.parametrize("generator", outcomes.GENERATORS)
 @pytest.mark.parametrize("gpu", ["simulator", "amd"])
 def test_programs_of_fresh_seeds_have_outcomes(gpu, generator):
@@ -159,7 +159,7 @@ def test_programs_of_fresh_seeds_have_outcomes(gpu, generator):
     assert [(executor, outcomes.AGREES) for executor in executors] == [(each.executor, each.outcome) for each in found]
 
 
-@pytest.mark.slow(every=120)
+@pytest.mark.slow(every=240)
 @pytest.mark.parametrize("seed", range(9100, 9140))
 @pytest.mark.parametrize("generator", outcomes.GENERATORS)
 def test_kernels_on_simulated_gpus_of_amd_agree_with_the_reference(generator, seed):
@@ -175,21 +175,21 @@ def compiles(arch):
 
 
 @needs_cuda_compiler
-@pytest.mark.slow(every=24)
+@pytest.mark.slow(every=48)
 @pytest.mark.parametrize("seed", range(6000, 6012))
 def test_the_text_of_programs_with_roles_compiles(seed):
     check_random(seed, compiles("sm_90a"), 1, 1, WarpSpecializedPrograms)
 
 
 @needs_cuda_compiler
-@pytest.mark.slow(every=32)
+@pytest.mark.slow(every=64)
 @pytest.mark.parametrize("seed", range(5000, 5016))
 def test_the_text_of_products_compiles_for_hopper(seed):
     check_random(seed, compiles("sm_90a"), 1, 1, GemmPrograms)
 
 
 @needs_cuda_compiler
-@pytest.mark.slow(every=18)
+@pytest.mark.slow(every=36)
 @pytest.mark.parametrize("seed", range(4000, 4020))
 def test_the_text_of_kernels_for_gpus_compiles(seed):
     check_random(seed, compiles(ARCHITECTURES[seed // 4 % len(ARCHITECTURES)]), 1, 5, LayoutPrograms)

@@ -71,6 +71,7 @@ def epilogues(kind, out="float32", operand="float16"):
     ]
 
 
+@pytest.mark.slow(every=3)
 @pytest.mark.parametrize(
     ("kind", "owners"),
     [

@@ -22,7 +22,7 @@ def gemm(M, N, K, block_M, block_N, block_K, dtype, accum, **options):
     return tiled_gemm((M, N, K), tile, dtype=dtype, accum=accum, out=accum, **options)
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("K", [1, 31, 32, 33, 95])
 def test_a_k_tail_that_the_block_does_not_divide(K):
     a, b = floats(18, K), floats(K, 17)
@@ -30,7 +30,7 @@ def test_a_k_tail_that_the_block_does_not_divide(K):
     np.testing.assert_allclose(c, a @ b, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.slow(every=6)
+@pytest.mark.slow(every=12)
 @pytest.mark.parametrize("trans_a", [False, True])
 @pytest.mark.parametrize("trans_b", [False, True])
 def test_transposed_operands_of_sizes_that_tiles_do_not_divide(trans_a, trans_b):
@@ -253,7 +253,7 @@ def test_thread_counts_never_change_results(threads):
     np.testing.assert_array_equal(a.reshape(2, 50)[:, ::-1].ravel(), b)
 
 
-@pytest.mark.slow(every=10)
+@pytest.mark.slow(every=20)
 @pytest.mark.parametrize("tiles", [(1, 1), (5, 3), (8, 7), (17, 2)])
 @pytest.mark.parametrize("blocks", [1, 3, 8])
 def test_persistent_blocks_visit_every_tile_once(tiles, blocks):

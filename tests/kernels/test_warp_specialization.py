@@ -28,14 +28,14 @@ def check(sizes, tile, timings, **pass_configs):
         np.testing.assert_array_equal(want, c)
 
 
-@pytest.mark.slow(every=10)
+@pytest.mark.slow(every=20)
 @pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_the_tiled_product_of_the_seeds(lazy, seed):
     check((64, 128, 192), (64, 64, 64), [(lazy, seed)], stages=2)
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize(
     "pass_configs",
     [
@@ -48,7 +48,7 @@ def test_tiles_of_blocks_that_stay_and_do_not_divide_the_sizes(pass_configs):
     check((100, 200, 136), (64, 64, 64), [(False, 0), (True, 1)], stages=2, **pass_configs)
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("lazy", [False, True])
 def test_few_rows_with_hints_to_the_cache(lazy):
     check((48, 192, 256), (64, 64, 64), [(lazy, seed) for seed in range(3)], stages=2)
@@ -58,7 +58,7 @@ def test_two_warpgroups_share_a_tile():
     check((128, 64, 128), (128, 64, 64), [(True, 0)], stages=2)
 
 
-@pytest.mark.slow(every=6)
+@pytest.mark.slow(every=12)
 @pytest.mark.parametrize(("first", "trips"), [(0, 0), (1, 1), (3, 1), (1, 3)])
 @pytest.mark.parametrize("persistent", [False, True])
 def test_loops_that_have_few_iterations_or_none(first, trips, persistent):
@@ -143,7 +143,7 @@ def guarded_loop():
     return main
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("pass_configs", [{"persistent": True}, {"persistent": True, "stages": 2}, {"persistent": False}])
 def test_loops_that_some_tiles_leave_out(pass_configs):
     made = lowered(guarded_loop(), **pass_configs)
@@ -198,7 +198,7 @@ def attention(rows, causal):
     return main
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("causal", [False, True])
 def test_tiles_of_several_rings_and_once_per_tile(causal):
     rows = 200
@@ -213,7 +213,7 @@ def test_tiles_of_several_rings_and_once_per_tile(causal):
         np.testing.assert_allclose(out, want, rtol=1e-2, atol=1e-2)
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @needs_cuda_compiler
 @pytest.mark.parametrize("causal", [False, True])
 def test_products_overlap_although_scores_are_masked(causal):

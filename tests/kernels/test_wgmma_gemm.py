@@ -81,13 +81,13 @@ def arguments(sizes, options):
     return a, b, np.zeros((m, n), as_dtype(options.get("out", "float16")).numpy)
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize(("sizes", "tile", "options"), CASES)
 def test_tiled_products(sizes, tile, options):
     check(product(*sizes, tile, **options), *arguments(sizes, options))
 
 
-@pytest.mark.slow(every=6)
+@pytest.mark.slow(every=12)
 @needs_cuda_compiler
 @pytest.mark.parametrize(("sizes", "tile", "options"), CASES[:8])
 def test_tiled_products_compile_without_waits_between_their_instructions(sizes, tile, options):

@@ -129,7 +129,7 @@ def test_epilogues_are_run_by_the_blocks_that_add_up(kind):
     check(with_epilogue(kind), 4, arguments)
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @needs_cuda_compiler
 @pytest.mark.parametrize(
     ("sizes", "tile", "parts"),

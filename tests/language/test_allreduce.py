@@ -61,7 +61,7 @@ def gemv(threads, which, dtype="float32", counts=True):
     return main, rows, parts
 
 
-@pytest.mark.slow(every=6)
+@pytest.mark.slow(every=12)
 @pytest.mark.parametrize("counts", [True, False])
 @pytest.mark.parametrize("threads", SHAPES)
 def test_threads_that_differ_in_the_given_indices_share_a_sum(threads, counts):

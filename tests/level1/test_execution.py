@@ -124,7 +124,7 @@ def check_random_computation(seed: int) -> None:
         assert_close(one, other, computation.tolerance)
 
 
-@pytest.mark.slow(every=64)
+@pytest.mark.slow(every=128)
 @pytest.mark.parametrize("seed", range(128))
 def test_random_computations(seed: int) -> None:
     check_random_computation(seed)
@@ -156,13 +156,13 @@ def check_functions(name: str, shape: tuple[int, int], **options: Any) -> None:
     assert [each.tobytes() for each in found] == [each.tobytes() for each in again]
 
 
-@pytest.mark.slow(every=12)
+@pytest.mark.slow(every=24)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_functions(name: str) -> None:
     check_functions(name, (5, 70), target="cpu")
 
 
-@pytest.mark.slow(every=32)
+@pytest.mark.slow(every=64)
 @pytest.mark.parametrize("shape", [(33, 4), (1, 1), (0, 5), (6, 0)], ids=str)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_functions_of_other_shapes(name: str, shape: tuple[int, int]) -> None:
@@ -170,7 +170,7 @@ def test_functions_of_other_shapes(name: str, shape: tuple[int, int]) -> None:
         check_functions(name, shape, target="cpu")
 
 
-@pytest.mark.slow(every=16)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_functions_on_a_simulated_gpu(name: str) -> None:
     check_functions(name, (33, 4), target={"kind": "cuda", "arch": "sm_90a"}, execution_backend="simulator")

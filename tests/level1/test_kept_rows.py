@@ -47,7 +47,7 @@ def test_rows_that_one_pass_reads_are_not_kept() -> None:
     assert [()] == list(sums.lower(T.Tensor((200, 50000), "float16")).kept)
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("columns", [16390, 20001])
 def test_on_the_simulator(columns: int) -> None:
     x = np.random.default_rng(0).standard_normal((3, columns)).astype(np.float16)

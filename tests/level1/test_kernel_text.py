@@ -133,7 +133,7 @@ def test_columns_are_read_in_the_order_of_memory() -> None:
     assert "dim=0)" in text
 
 
-@pytest.mark.slow(every=14)
+@pytest.mark.slow(every=28)
 @pytest.mark.parametrize("target", ["cpu", "reference", "simulator"])
 @pytest.mark.parametrize(("method", "ufunc"), [("multiply", np.multiply), ("add", np.add), ("min", np.minimum), ("max", np.maximum)])
 @pytest.mark.parametrize(
@@ -168,6 +168,7 @@ def test_products_of_updates_with_nan_come_to_an_end() -> None:
     np.testing.assert_array_equal(multiplied(x, np.array([0, 1, 1], np.int32), y), np.array([np.nan, np.nan, 2]))
 
 
+@pytest.mark.slow(every=3)
 @pytest.mark.parametrize("keys", [0, 1, 37, 1500])
 def test_rescaling_factors_may_read_arrays_in_memory(keys: int) -> None:
     """A sink and a temperature for each head; many keys are split."""

@@ -26,7 +26,7 @@ from tilelang.targets.target import parse_target
 f32 = np.float32
 on_targets = pytest.mark.parametrize(
     ("kind", "backend"),
-    [pytest.param(*graphs.RUNS[0], id="cpu"), pytest.param(*graphs.RUNS[1], id="simulator", marks=pytest.mark.slow(every=14))],
+    [pytest.param(*graphs.RUNS[0], id="cpu"), pytest.param(*graphs.RUNS[1], id="simulator", marks=pytest.mark.slow(every=28))],
 )
 
 
@@ -286,7 +286,7 @@ def test_computations(kind: str, backend: str, name: str, tmp_path: Path) -> Non
         assert_close(each, expected, 1e-2)
 
 
-@pytest.mark.slow(every=12)
+@pytest.mark.slow(every=24)
 @pytest.mark.parametrize("name", COMPUTATIONS)
 def test_kernels_compile_for_gpus(name: str, tmp_path: Path) -> None:
     function, *arrays = COMPUTATIONS[name]

@@ -74,7 +74,7 @@ MASKS = {
 }  # fmt: skip
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("name", MASKS)
 def test_skipped_tiles_change_no_result(name: str) -> None:
     mask, *arrays = MASKS[name]
@@ -84,7 +84,7 @@ def test_skipped_tiles_change_no_result(name: str) -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.slow(every=8)
+@pytest.mark.slow(every=16)
 @pytest.mark.parametrize("name", MASKS)
 def test_the_text_of_the_program_computes_the_same(name: str) -> None:
     mask, *arrays = MASKS[name]

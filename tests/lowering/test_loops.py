@@ -63,7 +63,7 @@ def test_a_value_that_must_be_computed_is_computed_once():
     assert ["Bind", "ParallelLoop"] == [type(s).__name__ for s in build.statements]
 
 
-@pytest.mark.slow(every=12)
+@pytest.mark.slow(every=24)
 @pytest.mark.parametrize("clear", [True, False])
 @pytest.mark.parametrize(("transpose_a", "transpose_b"), [(False, False), (True, True)])
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_registers_limit_the_loads_on_their_way() -> None:
     assert of(sums, registers={0: 32}).seconds > 1.2 * of(sums, registers={0: 96}).seconds
 
 
-@pytest.mark.slow(every=2)
+@pytest.mark.slow(every=4)
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_100", "sm_120", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"])
 def test_machines_without_measured_rates_are_predicted_by_data_sheets(arch: str) -> None:
     target = parse_target({"kind": "hip" if arch.startswith("gfx") else "cuda", "arch": arch})

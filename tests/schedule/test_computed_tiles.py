@@ -83,7 +83,7 @@ def test_a_tile_has_one_version_where_shared_memory_holds_no_other():
     assert [] == second_versions(large, stages=7)
 
 
-@pytest.mark.slow(every=8)
+@pytest.mark.slow(every=16)
 @pytest.mark.parametrize("steps", [1, 2, 5])
 @pytest.mark.parametrize("persistent", [False, True])
 def test_it_computes_the_same(steps, persistent):
@@ -131,7 +131,7 @@ def test_second_versions_that_save_a_wait_alone_take_no_stage():
     assert [] == versions_of("dS_shared", gradients(4096, 128), stages=3, staged=4)
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("persistent", [False, True])
 def test_warpgroups_that_share_such_a_tile_compute_the_same(causal, persistent):

@@ -33,7 +33,7 @@ def simulated(func, length, causal=False, dim=64, **pass_configs):
     return kernel
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize(("causal", "persistent"), [(False, False), (True, True)])
 def test_three_warpgroups_issue_their_gemms_one_after_another(causal, persistent):
     length = 384 if persistent else 192  # blocks that stay have two tiles
@@ -41,7 +41,7 @@ def test_three_warpgroups_issue_their_gemms_one_after_another(causal, persistent
     assert "3 consumer warpgroups that issue gemms one after another" in kernel.explain()
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize(("causal", "persistent"), [(False, False), (True, False), (True, True)])
 def test_rotated_loops_with_and_without_masks_do_so_too(causal, persistent):
     kernel = simulated(flash(384, causal=causal, dim=128), 384, causal, 128, **{"tl.persistent": persistent})
@@ -146,7 +146,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.slow(every=3)
+@pytest.mark.slow(every=6)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_simulator_finds_faults(fault, monkeypatch):
     method, replacement = FAULTS[fault]

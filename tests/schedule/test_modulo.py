@@ -48,7 +48,7 @@ def random_graph(seed: int, least: int = 2, most: int = 8) -> LoopGraph:
     return LoopGraph(work, tuple(edges))
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("first", range(0, 240, 40))
 def test_random_graphs_are_scheduled_as_well_as_by_the_optimum(first: int) -> None:
     for seed in range(first, first + 40):
@@ -83,7 +83,7 @@ def large_graph(seed: int) -> LoopGraph:
     return random_graph(seed, 9, 25)
 
 
-@pytest.mark.slow(every=40)
+@pytest.mark.slow(every=80)
 @pytest.mark.parametrize("seed", MANY)
 def test_the_optima_of_large_graphs_are_those_of_the_solver(seed: int) -> None:
     assert OPTIMA[seed - MANY[0]] == optimum(large_graph(seed))

@@ -50,7 +50,7 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.slow(every=8)
+@pytest.mark.slow(every=16)
 @pytest.mark.parametrize(
     ("name", "target"),
     [*((name, HOPPER) for name in PROGRAMS), ("two gemms", AMPERE), ("copies of rows by an index", AMPERE)],

@@ -141,14 +141,14 @@ def simulated(func, length, causal=False, one_tile=False, stretch=1, **pass_conf
     return kernel
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("length", [32, 64, 96, 160])
 def test_any_number_of_iterations_gives_the_same(length):
     kernel = simulated(attention(length), length)
     assert (length > 32) == ("software-pipelined" in kernel.explain())
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize(("length", "stretch"), [(32, 1), (64, 12), (160, 1)])
 def test_an_online_softmax_is_several_statements_of_the_loop(length, stretch):
     kernel = simulated(by_online_softmax(length), length, stretch=stretch)
@@ -158,13 +158,13 @@ def test_an_online_softmax_is_several_statements_of_the_loop(length, stretch):
         assert "warps skip it where its condition holds for none of their rows" in text
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("persistent", [False, True])
 def test_trip_counts_of_each_tile_count_stages_at_run_time(persistent):
     simulated(attention(128, causal=True), 128, causal=True, **{"tl.persistent": persistent})
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("causal", [False, True])
 def test_a_tile_that_both_stages_read_is_held_for_two_iterations(causal):
     kernel = simulated(attention(160, causal=causal, one_tile=True), 160, causal, True, **{"tl.persistent": causal})
@@ -328,7 +328,7 @@ def any_legal(graph, pick):
     return ModuloSchedule(stage, tuple(order), 1)
 
 
-@pytest.mark.slow(every=20)
+@pytest.mark.slow(every=40)
 @pytest.mark.parametrize("seed", range(12))
 def test_every_legal_schedule_computes_the_same(seed, monkeypatch):
     pick = random.Random(seed)
@@ -338,7 +338,7 @@ def test_every_legal_schedule_computes_the_same(seed, monkeypatch):
     simulated(func, 160, causal, one_tile, **{"tl.persistent": seed % 3 == 0})
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("stage", [(0, 0), (1, 0), (0, 1)])
 def test_a_tile_is_awaited_by_its_first_reader_and_released_by_its_last_one_in_any_order(stage, monkeypatch):
     monkeypatch.setattr(loop_schedules, "modulo_schedule", lambda graph: ModuloSchedule(stage, (1, 0), 1))

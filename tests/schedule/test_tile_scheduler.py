@@ -34,7 +34,7 @@ def simulated(made, length=LENGTH, *, lazy=False, seed=0):
     np.testing.assert_allclose(out, attention_programs.attention(q, k, v, True), rtol=1e-2, atol=1e-2)
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize(("blocks", "lazy", "seed"), [(1, False, 0), (2, True, 1), (5, True, 0)])
 def test_any_number_of_blocks_computes_all_tiles(blocks, lazy, seed):
     simulated(shared_by(blocks), lazy=lazy, seed=seed)
@@ -101,7 +101,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.slow(every=3)
+@pytest.mark.slow(every=6)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_verifier_or_the_simulator_finds_faults(fault, monkeypatch):
     method, change = FAULTS[fault]

@@ -151,7 +151,7 @@ def test_waiting_for_what_nobody_writes_is_a_deadlock(threads):
     assert error.value.notes[0].text.startswith("warp 0 waits for a change of memory: none of those that run at the")
 
 
-@pytest.mark.slow(every=6)
+@pytest.mark.slow(every=12)
 @pytest.mark.parametrize("op", [AtomicOp.LOAD, AtomicOp.ADD])
 @pytest.mark.parametrize("warps", [1, 2])
 def test_waiting_for_a_block_that_has_not_begun_is_a_deadlock(programs, op, warps):

@@ -45,6 +45,7 @@ def ramp(*shape, dtype="float32"):
     return (np.arange(np.prod(shape)).reshape(shape) % 7 - 3).astype(dtype)
 
 
+@pytest.mark.slow(every=3)
 @pytest.mark.parametrize("generator", [name for name in GENERATORS if name != "lanes"])
 def test_random_programs_give_the_same(generator):
     """Of each generator two programs; with TILELANG_SLOW_TESTS=1 four."""

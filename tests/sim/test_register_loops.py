@@ -267,6 +267,7 @@ def test_operations_are_counted_one_by_one(threads):
     assert 16 == report.instructions["convert"] == report.instructions["float op"]
 
 
+@pytest.mark.slow(every=3)
 @pytest.mark.parametrize("generator", [name for name in GENERATORS if name != "gemm_loops"])
 def test_random_programs_give_the_same(generator):
     """Of each generator one program, for Hopper if it is warp-specialized; with TILELANG_SLOW_TESTS=1 one for each GPU."""

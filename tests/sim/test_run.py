@@ -245,7 +245,7 @@ def operands(size):
     return (chooser.integers(-4, 5, (size, size)).astype(np.float16) for _ in range(2))
 
 
-@pytest.mark.slow(every=6)
+@pytest.mark.slow(every=12)
 @pytest.mark.parametrize("lazy", [True, False])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_pipelined_product_on_tensor_cores(threads, lazy, seed):

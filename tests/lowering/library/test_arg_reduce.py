@@ -7,7 +7,7 @@ from simt import assert_threads_agree, ints
 import tilelang.language as T
 
 
-@pytest.mark.slow(every=10)
+@pytest.mark.slow(every=20)
 @pytest.mark.parametrize("threads", [1, 32, 80])
 @pytest.mark.parametrize("shape", [(1, 1), (3, 40), (7,), (2, 3, 5)])
 def test_every_dimension(shape, threads):

@@ -116,7 +116,7 @@ SCORES = {
 }
 
 
-@pytest.mark.slow(every=8)
+@pytest.mark.slow(every=16)
 @pytest.mark.parametrize("name", SCORES)
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_scores_of_any_size(executor, name):
@@ -199,6 +199,7 @@ def simulate_by_columns(arch, *arrays):
     return output
 
 
+@pytest.mark.slow(every=5)
 @pytest.mark.parametrize("arch", GROUPS)
 @pytest.mark.parametrize("growth", [0.0, 0.5, 30.0])
 def test_rows_that_warps_divide(arch, growth):

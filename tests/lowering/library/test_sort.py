@@ -10,7 +10,7 @@ import tilelang
 import tilelang.language as T
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize(("shape", "threads"), [((1, 1), 32), ((3, 5), 1), ((2, 21), 80), ((6,), 32)])
 def test_lines_of_any_length(shape, threads):
     first = (*shape[:-1], 1)

@@ -56,6 +56,7 @@ def sort(keys, positions, *, descending):
     return steps.loops
 
 
+@pytest.mark.slow(every=5)
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("length", [1 << n for n in range(11)])
 def test_lines_of_every_length_are_in_order_and_stable_with_places(length, descending):

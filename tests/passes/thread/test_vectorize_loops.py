@@ -204,6 +204,7 @@ def product(rows, cols, depth, where, bound="constant"):
     return main
 
 
+@pytest.mark.slow(every=3)
 @pytest.mark.parametrize("where", ["scalar", "element"])
 @pytest.mark.parametrize("sizes", [(16, 32, 24), (9, 17, 5)])
 def test_lanes_run_across_the_columns_of_a_product_not_down_them(where, sizes):

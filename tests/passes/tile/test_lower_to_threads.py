@@ -56,7 +56,7 @@ def test_blocks_of_the_sequential_program_store_once():
     assert_threads_agree(f, ints(8, dtype=np.int32), ints(8, dtype=np.int32))
 
 
-@pytest.mark.slow(every=8)
+@pytest.mark.slow(every=16)
 @pytest.mark.parametrize("threads", [32, 96, 128])
 @pytest.mark.parametrize("shape", [(1, 1), (5, 7), (16, 64), (3, 300)])
 def test_reductions_of_shared_tiles(shape, threads):

@@ -96,6 +96,7 @@ def test_a_load_for_the_next_iteration_is_done_in_that_iteration(func, row):
     assert [(row, True)] == loads(unrotated(func))
 
 
+@pytest.mark.slow(every=5)
 @pytest.mark.parametrize(("func", "row"), ROTATED)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_the_loop_computes_the_same(func, row, arch):

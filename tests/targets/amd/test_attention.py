@@ -11,7 +11,7 @@ def counted(counters, prefix):
     return sum(count for name, count in counters.instructions.items() if name.startswith(prefix))
 
 
-@pytest.mark.slow(every=12)
+@pytest.mark.slow(every=24)
 @pytest.mark.parametrize(("block_m", "causal"), [(64, True), (128, False)])
 @pytest.mark.parametrize("arch", ARCHES)
 def test_flash_attention(check_program, arch, block_m, causal):
@@ -30,7 +30,7 @@ def test_flash_attention(check_program, arch, block_m, causal):
     assert conflicts == ({("shared store", 2)} if (arch, block_m) == ("gfx950", 64) else set())
 
 
-@pytest.mark.slow(every=8)
+@pytest.mark.slow(every=16)
 @pytest.mark.parametrize("arch", ARCHES)
 def test_multi_head_latent_attention(check_program, arch):
     rng = np.random.default_rng(0)

@@ -40,7 +40,7 @@ def check(func, arch, *, scale=1, rtol=0.0, atol=0.0):
         assert_same(want, got, rtol, atol)
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("arch", ARCHES)
 def test_gemm(arch):
     check(gemm(96, block=32), arch)
@@ -51,13 +51,13 @@ DTYPES = [("bfloat16", ARCHES[1:]), ("int8", ARCHES[1:]), ("int4", ARCHES[3:]), 
           ("float8_e4m3fnuz", ["gfx942"]), ("float8_e5m2", ["gfx950"])]  # fmt: skip
 
 
-@pytest.mark.slow(every=14)
+@pytest.mark.slow(every=28)
 @pytest.mark.parametrize(("dtype", "arch"), [(dtype, arch) for dtype, arches in DTYPES for arch in arches])
 def test_dtypes(dtype, arch):
     check(gemm(64, block=32, dtype=dtype, accum={"int8": "int32", "int4": "int32", "float64": "float64"}.get(dtype, "float32")), arch)
 
 
-@pytest.mark.slow(every=28)
+@pytest.mark.slow(every=56)
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize("stages", [0, 3])
 def test_ragged_edges_and_stages(arch, stages):
@@ -72,13 +72,13 @@ def test_several_loads_to_lds_from_one_address_in_it_on(k, rows, stages):
     check(func, "gfx950")
 
 
-@pytest.mark.slow(every=14)
+@pytest.mark.slow(every=28)
 @pytest.mark.parametrize("arch", ARCHES)
 def test_attention(arch):
     check(attention(128), arch, scale=0.25, rtol=2e-3, atol=2e-3)
 
 
-@pytest.mark.slow(every=2)
+@pytest.mark.slow(every=4)
 @pytest.mark.parametrize("arch", ["gfx1100", "gfx1151"])
 def test_tiles_that_take_turns_in_registers(arch):
     """Keys and values, of which the last tiles are ragged."""
@@ -87,14 +87,14 @@ def test_tiles_that_take_turns_in_registers(arch):
     check(func, arch, scale=0.25, rtol=2e-3, atol=2e-3)
 
 
-@pytest.mark.slow(every=14)
+@pytest.mark.slow(every=28)
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize("func", [row_sums(1024), transpose(64)])
 def test_exchanges_between_lanes_and_through_lds(func, arch):
     check(func, arch)
 
 
-@pytest.mark.slow(every=14)
+@pytest.mark.slow(every=28)
 @pytest.mark.parametrize("arch", ARCHES)
 def test_lanes_at_every_distance(arch):
     lanes = MACHINES[arch].warp_size
@@ -131,7 +131,7 @@ def test_an_address_beyond_all_arrays_is_found():
         execute(build(dataclasses.replace(code.source, text=wrong), "gfx942", "clang"), arguments(func))
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("arch", ["gfx942", "gfx1100"])
 def test_rows_that_are_gathered_ahead(arch):
     """Some indices are out of bounds, whose rows are zeros."""

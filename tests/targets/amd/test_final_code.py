@@ -50,7 +50,7 @@ def pointers(code: HipCode) -> tuple[str, list[int]]:
     return "Q" * count, [number << 40 for number in range(1, count + 1)]
 
 
-@pytest.mark.slow(every=24)
+@pytest.mark.slow(every=48)
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_limits_hold(name: str, arch: str) -> None:
@@ -59,7 +59,7 @@ def test_limits_hold(name: str, arch: str) -> None:
         check_limits(code, launch.name, launch.threads[0])
 
 
-@pytest.mark.slow(every=16)
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", CDNA)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_accesses_of_lds_are_waited_for(name: str, arch: str) -> None:

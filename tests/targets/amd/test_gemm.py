@@ -60,7 +60,7 @@ DTYPES = [
 ]  # fmt: skip
 
 
-@pytest.mark.slow(every=16)
+@pytest.mark.slow
 @pytest.mark.parametrize(("arch", "dtype", "accum"), DTYPES)
 def test_every_dtype(check_program, arch, dtype, accum):
     for trans_a, trans_b in ((False, False), (True, True)):
@@ -68,14 +68,14 @@ def test_every_dtype(check_program, arch, dtype, accum):
         check_program(*main, arch=arch, seeds=1)
 
 
-@pytest.mark.slow(every=8)
+@pytest.mark.slow(every=16)
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"])
 @pytest.mark.parametrize(("size", "tile"), [((70, 50, 45), (64, 64, 32)), ((5, 9, 3), (16, 16, 16))])
 def test_tiles_that_whole_instructions_do_not_cover(check_program, arch, size, tile):
     check_program(*tiled(*size, tile, "float16", "float32"), arch=arch)
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize(
     ("arch", "trans_b"), [("gfx942", False), ("gfx950", True), ("gfx950", False), ("gfx1100", True), ("gfx1201", False)]
 )
@@ -86,7 +86,7 @@ def test_main_loops_have_no_bank_conflicts(check_program, arch, trans_b):
         assert counters.traffic[traffic].transactions == counters.traffic[traffic].ideal
 
 
-@pytest.mark.slow(every=12)
+@pytest.mark.slow(every=24)
 @needs_clang
 @pytest.mark.parametrize(("arch", "tile", "threads", "count"), [
     ("gfx90a", (128, 128, 64), 256, 32),

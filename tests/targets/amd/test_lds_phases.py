@@ -129,7 +129,7 @@ def banks_of(machine, kind, width):
     return 0
 
 
-@pytest.mark.slow(every=8)
+@pytest.mark.slow(every=16)
 @pytest.mark.parametrize(("name", "kind", "width"), PUBLISHED)
 def test_a_wrong_table_shows_in_its_conflicts(name, kind, width):
     machine = MACHINES[name]

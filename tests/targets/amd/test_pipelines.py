@@ -30,7 +30,7 @@ def _programs():
     yield "attention", kernels.attention_program(2, 8, 1024, 64, causal=True, block_M=64, block_N=64)
 
 
-@pytest.mark.slow(every=10)
+@pytest.mark.slow(every=20)
 @pytest.mark.parametrize("arch", ["gfx942", "gfx1100"])
 @pytest.mark.parametrize(("name", "func"), tuple(_programs()))
 def test_the_text_behind_a_pass_shows_what_the_pass_changed(name, func, arch):

@@ -65,7 +65,7 @@ def ints(*shape, dtype="float32"):
 DTYPES = ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "int8", "uint16", "int64", "int4")
 
 
-@pytest.mark.slow(every=6)
+@pytest.mark.slow(every=12)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_vector_addition(check, dtype):
     @T.prim_func
@@ -77,7 +77,7 @@ def test_vector_addition(check, dtype):
     check(main, *(ints(1000, dtype=dtype) for _ in range(3)))
 
 
-@pytest.mark.slow(every=6)
+@pytest.mark.slow(every=12)
 @pytest.mark.parametrize("columns", [40, 512])
 def test_softmax(check, columns):
     @T.prim_func
@@ -97,7 +97,7 @@ def test_softmax(check, columns):
     check(main, floats(16, columns), floats(16, columns, dtype="float16"), rtol=2e-3, atol=1e-6)
 
 
-@pytest.mark.slow(every=10)
+@pytest.mark.slow(every=20)
 @pytest.mark.parametrize("reduce", [T.reduce_sum, T.reduce_max, T.reduce_absmax])
 @pytest.mark.parametrize(("shape", "dim", "threads"), [((4, 1024), 1, 256), ((256, 32), 0, 512), ((3, 72), 1, 64)])
 def test_reductions(check, reduce, shape, dim, threads):
@@ -115,7 +115,7 @@ def test_reductions(check, reduce, shape, dim, threads):
     check(main, ints(*shape), ints(left))
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize(("shape", "dim", "reverse"), [((4, 300), 1, False), ((130, 4), 0, True), ((1, 1024), 1, False)])
 def test_running_sums(check, shape, dim, reverse):
     @T.prim_func
@@ -129,7 +129,7 @@ def test_running_sums(check, shape, dim, reverse):
     check(main, ints(*shape), ints(*shape))
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32", "float64"])
 def test_atomic_sums(check, dtype):
     @T.prim_func
@@ -177,7 +177,7 @@ def test_the_place_of_the_largest(check):
     check(main, ints(32, 128), np.zeros(32, np.int32))
 
 
-@pytest.mark.slow(every=6)
+@pytest.mark.slow(every=12)
 @pytest.mark.parametrize("name", ["tanh", "erf", "sin", "pow", "log1p", "sigmoid", "round", "exp2", "rsqrt", "atan2"])
 def test_elementary_functions(check, name):
     of_two = name in ("pow", "atan2")
@@ -192,7 +192,7 @@ def test_elementary_functions(check, name):
     check(main, floats(256), floats(256), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.slow(every=8)
+@pytest.mark.slow(every=16)
 @pytest.mark.parametrize("seed", range(6))
 def test_random_programs(check, seed):
     program = random_program(500 + seed, launches=2, symbolic=seed % 2 == 0)

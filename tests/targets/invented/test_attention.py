@@ -6,7 +6,7 @@ from attention_programs import attention, flash
 from invented.isa.matrix import MATRIX_MULTIPLY
 
 
-@pytest.mark.slow(every=6)
+@pytest.mark.slow(every=12)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(
     ("heads", "block_m", "block_n", "threads"), [(2, 64, 64, 128), (1, 64, 32, 256), (1, 128, 64, 256)]

@@ -44,7 +44,7 @@ def test_a_kernel_that_a_user_compiles():
     np.testing.assert_array_equal(b, a[::-1] * 2)
 
 
-@pytest.mark.slow(every=6)
+@pytest.mark.slow(every=12)
 @pytest.mark.parametrize("threads", [64, 256])
 @pytest.mark.parametrize("columns", [40, 512])
 def test_softmax(check, threads, columns):
@@ -81,7 +81,7 @@ def reduction(reduce, shape, dim, threads, dtype):
     return main
 
 
-@pytest.mark.slow(every=14)
+@pytest.mark.slow(every=28)
 @pytest.mark.parametrize("reduce", [T.reduce_sum, T.reduce_max, T.reduce_absmax])
 @pytest.mark.parametrize(("shape", "dim"), [((4, 1024), 1), ((64, 64), 1), ((256, 32), 0), ((3, 72), 1)])
 @pytest.mark.parametrize("threads", [64, 128, 512])
@@ -118,7 +118,7 @@ def test_the_place_of_the_largest(check, threads, dim):
     check(main, ints(32, 128), np.zeros((128, 32)[dim], np.int32))
 
 
-@pytest.mark.slow(every=10)
+@pytest.mark.slow(every=20)
 @pytest.mark.parametrize("threads", [64, 128, 256])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(("shape", "dim"), [((4, 300), 1), ((130, 4), 0), ((1, 1024), 1)])

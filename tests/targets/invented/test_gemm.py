@@ -32,21 +32,21 @@ def check_gemm(check, *given, **options):
     assert outcome.calls(MATRIX_MULTIPLY)
 
 
-@pytest.mark.slow(every=16)
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("tile", [(64, 64, 32), (128, 32, 16), (32, 128, 64)])
 def test_warp_policies(check, policy, tile):
     check_gemm(check, 128, 128, 64, tile, policy=policy)
 
 
-@pytest.mark.slow(every=6)
+@pytest.mark.slow(every=12)
 @pytest.mark.parametrize("trans_a", [False, True])
 @pytest.mark.parametrize("trans_b", [False, True])
 def test_transposed_operands(check, trans_a, trans_b):
     check_gemm(check, 64, 128, 96, (64, 64, 32), trans_a=trans_a, trans_b=trans_b)
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("num_stages", [0, 1, 3])
 @pytest.mark.parametrize("threads", [64, 128])
 def test_stages_of_a_pipelined_loop(check, num_stages, threads):

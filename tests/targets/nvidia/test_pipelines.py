@@ -33,7 +33,7 @@ def _programs():
     yield "attention", kernels.attention_program(2, 8, 1024, 64, causal=True)
 
 
-@pytest.mark.slow(every=8)
+@pytest.mark.slow(every=16)
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90a"])
 @pytest.mark.parametrize(("name", "func"), tuple(_programs()))
 def test_the_text_behind_a_pass_shows_what_the_pass_changed(name, func, arch):
@@ -44,7 +44,7 @@ def test_the_text_behind_a_pass_shows_what_the_pass_changed(name, func, arch):
             assert "" == difference(before.func, after.func), after.name
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize(("name", "gemms"), [("gemm", 1), ("attention", 2)])
 @pytest.mark.parametrize(("arch", "lowering"), [("sm_75", GemmMma), ("sm_80", GemmMma), ("sm_90a", GemmWgmma)])
 def test_each_gemm_is_planned_once_and_the_plan_is_kept(name, gemms, arch, lowering, monkeypatch):

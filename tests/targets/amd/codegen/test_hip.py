@@ -54,7 +54,7 @@ def test_memory_of_a_known_size_is_not_given_by_the_host() -> None:
     assert (0, "") == (source.launches[0].shared_bytes, source.launches[0].shared_text)
 
 
-@pytest.mark.slow(every=12)
+@pytest.mark.slow(every=24)
 @needs_clang
 @pytest.mark.parametrize("arch", ARCHES)
 def test_gemm_and_attention_compile_without_scratch(arch: str) -> None:

@@ -47,7 +47,7 @@ def executed(func, arch, arrays):
 
 @needs_clang
 @needs_decoder
-@pytest.mark.slow(every=6)
+@pytest.mark.slow(every=12)
 @pytest.mark.parametrize("arch", ["gfx942", "gfx1100", "gfx1200"])
 def test_scalars_and_tiles_of_every_kind(arch):
     lines = []

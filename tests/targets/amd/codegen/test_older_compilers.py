@@ -13,7 +13,7 @@ _FIRST = {"gfx950": 20}  # that knows a machine
 _FLAGS = ("-std=c++17", "-O3", "-fno-strict-aliasing", "-Werror", "-Wno-parentheses")
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("arch", GENERATIONS)
 @pytest.mark.parametrize("version", range(OLDEST, _NEWEST + 1))
 def test_programs_compile(version: int, arch: str) -> None:

@@ -19,7 +19,7 @@ def texts():
         yield function_of(f"on_doubles_{name}", "double", ["double", "double"], f"tl_{name}(a[i], b[i])")
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @needs_clang
 @pytest.mark.parametrize("arch", GENERATIONS)
 def test_functions_compile(arch: str) -> None:

@@ -42,7 +42,7 @@ def operations(dtype):
     return [op for op in AtomicOp if dtype.is_int or op not in bits]
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @needs_clang
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx1201"])
 def test_every_operation_compiles(arch: str) -> None:
@@ -85,7 +85,7 @@ def added(stmt, arch):
     return assembly_of(hip_source([template.helper], [function_of("f", kind, [kind], text)]), arch)
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @needs_clang
 @pytest.mark.parametrize("arch", GENERATIONS)
 @pytest.mark.parametrize("dtype", ["float16x2", "bfloat16x2", "float16x8"])

@@ -71,7 +71,7 @@ extern "C" __global__ THREADS(64) void load(const int* __restrict__ a, const int
 )
 
 
-@pytest.mark.slow(every=3)
+@pytest.mark.slow(every=6)
 @needs_clang
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx1100", "gfx1201"])
 @pytest.mark.parametrize("kept", [False, True])

@@ -59,7 +59,7 @@ def functions():
             yield [template.helper, kind.helper], function_of(name, kind.value, ["int"], text)
 
 
-@pytest.mark.slow(every=6)
+@pytest.mark.slow(every=12)
 @needs_clang
 @pytest.mark.parametrize("arch", GENERATIONS)
 def test_texts_compile(arch: str) -> None:
@@ -69,7 +69,7 @@ def test_texts_compile(arch: str) -> None:
     assert "s_barrier" in text
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @needs_clang
 @pytest.mark.parametrize("arch", GENERATIONS)
 @pytest.mark.parametrize(("offset", "instruction"), [(1, "quad_perm:[1,0,3,2]"), (2, "quad_perm:[2,3,0,1]"), (4, "row_half_mirror"), (8, "row_ror:8")])

@@ -24,7 +24,7 @@ def functions():
             yield [text.helper, hip_type(row).helper], function_of(f"f{name}_{dtype}", made, [kind] * record.arity, body)
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @needs_clang
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx950", "gfx1201"])
 def test_every_function_compiles_without_a_library(arch: str) -> None:

@@ -157,7 +157,7 @@ extern "C" __global__ THREADS({atom.matrix.wave}) void run({c}* c, const char* a
 """
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @needs_clang
 @pytest.mark.parametrize("arch", ARCHES)
 def test_clang_compiles_atoms_without_memory_for_registers(arch):

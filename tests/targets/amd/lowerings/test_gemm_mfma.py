@@ -59,7 +59,7 @@ def atom_of(case):
     return accepted(LOWERING, case.gemm(), context(case)).atom
 
 
-@pytest.mark.slow(every=6)
+@pytest.mark.slow(every=12)
 @pytest.mark.parametrize(("transpose_a", "transpose_b"), ORDERS)
 @pytest.mark.parametrize(("dtype", "accum", "arch"), DTYPES)
 def test_every_dtype_in_both_orders_of_both_operands(dtype, accum, arch, transpose_a, transpose_b):
@@ -75,7 +75,7 @@ def test_operands_of_two_dtypes(dtype, other, arch):
     check(Case(32, 32, 64, dtype, "float32", True, True, arch=arch, dtype_b=other, a_scope=Scope.FRAGMENT))
 
 
-@pytest.mark.slow(every=6)
+@pytest.mark.slow(every=12)
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1100", "gfx1201"])
 @pytest.mark.parametrize(("a_scope", "b_scope"), list(itertools.product([Scope.SHARED, Scope.FRAGMENT], repeat=2)))
 def test_every_placement(arch, a_scope, b_scope):
@@ -160,7 +160,7 @@ def test_sums_that_do_not_fit_into_registers_are_computed_in_parts(case, parts):
     assert parts == [(part.first_row, part.rows, part.first_column, part.columns) for part in found]
 
 
-@pytest.mark.slow(every=6)
+@pytest.mark.slow(every=12)
 @pytest.mark.parametrize("arch", ["gfx1100", "gfx1201"])
 @pytest.mark.parametrize(("a_scope", "b_scope"), [
     (Scope.SHARED, Scope.SHARED), (Scope.FRAGMENT, Scope.SHARED), (Scope.SHARED, Scope.FRAGMENT),
@@ -173,7 +173,7 @@ def test_parts_of_sums(arch, a_scope, b_scope):
 TILES = [(128, 128, 32), (128, 128, 64), (64, 128, 64), (64, 64, 32)]
 
 
-@pytest.mark.slow(every=14)
+@pytest.mark.slow(every=28)
 @pytest.mark.parametrize(("transpose_a", "transpose_b"), ORDERS)
 @pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize("policy", [GemmWarpPolicy.Square, GemmWarpPolicy.FullRow])
@@ -261,7 +261,7 @@ def held_rows(case, others=0):
     return LOWERING._loading(made, dataclasses.replace(where, registers=registers)).held
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx1100", "gfx1200"])
 @pytest.mark.parametrize(("transpose_a", "transpose_b"), ORDERS)
 def test_operands_by_rows(arch, transpose_a, transpose_b):

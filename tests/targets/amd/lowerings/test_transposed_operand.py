@@ -39,7 +39,7 @@ def ints(*shape, dtype):
     return np.random.default_rng(0).integers(-4, 5, shape).astype(T.dtype(dtype).numpy)
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize(
     ("dtype", "sizes", "reads"),
     [

@@ -80,7 +80,7 @@ def test_tiles_too_deep_for_registers_are_loaded_in_more_parts():
     assert ["4 parts of 32"] == [text.partition("in ")[2].partition(" along")[0] for text in parts(gemm(depth=128), "gfx1100")]
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("arch", ["gfx1100", "gfx1201"])
 @pytest.mark.parametrize(
     "options",

@@ -32,7 +32,7 @@ def sums(trips, *, stages=2, outer=1, dynamic=False):
     return main, values, np.zeros((outer, 8, 64), np.float32)
 
 
-@pytest.mark.slow(every=10)
+@pytest.mark.slow(every=20)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("trips", [0, 1, 2, 5])
 @pytest.mark.parametrize("stages", [2, 3])

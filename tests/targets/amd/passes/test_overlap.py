@@ -68,7 +68,7 @@ def waits_for_all_loads(line):
     return "vmcnt(0)" in line or re.match(r"s_wait_loadcnt 0x0\b", line) is not None
 
 
-@pytest.mark.slow(every=8)
+@pytest.mark.slow(every=16)
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1201"])
 @pytest.mark.parametrize("stages", [2, 3])
 def test_tiles_of_the_next_iteration_are_not_waited_for_before_those_of_this_one_are_multiplied(arch, stages):

@@ -79,7 +79,7 @@ def test_the_estimate_is_noted():
     assert f"T.Pipelined: two groups of 4 waves ping-pong in 4 phases: {text}" in [n.text for n in launch.plan.notes]
 
 
-@pytest.mark.slow(every=6)
+@pytest.mark.slow(every=12)
 @pytest.mark.parametrize("trips", [2, 3, 4])
 @pytest.mark.parametrize("stages", [2, 3])
 def test_products_are_right(trips, stages):
@@ -88,7 +88,7 @@ def test_products_are_right(trips, stages):
     assert_simulates(func, *arguments(func), arch="gfx942", seeds=(0, 1))
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])
 def test_waves_of_sums_that_go_through_shared_memory_ping_pong_too(arch):
     func = gemm(64, through_shared=True)
@@ -102,7 +102,7 @@ def test_ragged_tiles_ping_pong():
     assert_simulates(func, *arguments(func), arch="gfx942", seeds=(0,))
 
 
-@pytest.mark.slow(every=6)
+@pytest.mark.slow(every=12)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 def test_other_dtypes(dtype):
     func = gemm(64, dtype=dtype)
@@ -139,7 +139,7 @@ def test_half_of_the_barriers_would_not_order_the_groups(kept):
 
 
 @needs_clang
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("stages", [2, 3])
 def test_the_machine_code_is_right(stages):
     from amd_execution import execute

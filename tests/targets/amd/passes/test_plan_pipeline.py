@@ -52,7 +52,7 @@ def notes(func, arch="gfx942"):
     return [note.text for note in launch_of(func, arch).plan.notes]
 
 
-@pytest.mark.slow(every=6)
+@pytest.mark.slow(every=12)
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("stages", [0, 1, 2, 3, 4])
 def test_any_number_of_stages_gives_the_same_product(arch, stages):
@@ -95,7 +95,7 @@ def test_a_second_version_that_does_not_fit_is_left_out():
     assert launch_of(main, "gfx950").plan.versions
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize(("stages", "count"), [(2, 2), (3, 3), (5, 5)])
 def test_direct_loads_run_ahead_in_as_many_versions_as_there_are_stages(stages, count):
     main, arguments = gemm(64, 64, 96, (64, 64, 16), stages=stages)
@@ -205,7 +205,7 @@ def test_other_loops_stay_in_place(form):
     assert "tile_next" not in loaded_ahead(gathered(form), "gfx942")
 
 
-@pytest.mark.slow(every=24)
+@pytest.mark.slow(every=48)
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1100"])
 @pytest.mark.parametrize("stages", [2, 3])
 @pytest.mark.parametrize("form", [*AHEAD, *IN_PLACE, "computed"])

@@ -30,7 +30,7 @@ def numbered(*grid, gemm=True):
     return main
 
 
-@pytest.mark.slow(every=6)
+@pytest.mark.slow(every=12)
 @pytest.mark.parametrize("grid", [(4, 4), (5, 7), (3, 2, 5), (1, 3, 4), (9, 1, 3)])
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
 def test_every_block_runs_once(arch, grid):

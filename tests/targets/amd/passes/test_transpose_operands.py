@@ -55,7 +55,7 @@ KINDS = [
 ]
 
 
-@pytest.mark.slow(every=10)
+@pytest.mark.slow(every=20)
 @pytest.mark.parametrize(
     ("dtype", "sizes", "arch"),
     [

@@ -13,7 +13,7 @@ from tilelang.targets.cpu.codegen.cpp import emit
 FLAGS = "-O1"
 
 
-@pytest.mark.slow(every=6)
+@pytest.mark.slow(every=12)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("symbolic", [False, True])
 def test_random_kernels_agree_with_the_reference_on_every_integer(seed, symbolic):

@@ -64,7 +64,7 @@ def operand(rng, rows, columns, dtype, exact_in):
     return rng.integers(lowest, largest, (rows, columns), endpoint=True).astype(as_dtype(dtype).numpy)
 
 
-@pytest.mark.slow(every=50)
+@pytest.mark.slow(every=100)
 @pytest.mark.parametrize("clear", [False, True])
 @pytest.mark.parametrize("place", range(len(CASES)))
 @pytest.mark.parametrize("flags", [NATIVE, PLAIN], ids=["native", "plain"])

@@ -16,7 +16,7 @@ def left(dim):
     return tuple(e for axis, e in enumerate(SHAPE) if axis != dim)
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("dtype", ["int32", "int8", "float32", "bfloat16"])
 def test_reductions_over_every_axis(dtype):
     names = [n for n in REDUCTIONS if not n.startswith("bit") or "int" in dtype]

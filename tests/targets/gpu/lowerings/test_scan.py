@@ -7,7 +7,7 @@ from simt import assert_threads_agree, ints
 import tilelang.language as T
 
 
-@pytest.mark.slow(every=14)
+@pytest.mark.slow(every=28)
 @pytest.mark.parametrize("threads", [1, 32, 80, 128])
 @pytest.mark.parametrize("shape", [(1, 1), (3, 40), (5, 64), (7, 33), (2, 3, 5)])
 @pytest.mark.parametrize("reverse", [False, True])

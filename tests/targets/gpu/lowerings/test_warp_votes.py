@@ -40,7 +40,7 @@ def votes(func):
     return [s for s in walk(lowered.body) if isinstance(s, CallStmt) and s.routine is ANY]
 
 
-@pytest.mark.slow(every=8)
+@pytest.mark.slow(every=16)
 @pytest.mark.parametrize("threads", [32, 80, 128])
 @pytest.mark.parametrize("changed", [(), (5,), range(64)])
 def test_rows_are_changed_where_the_condition_holds(threads, changed):

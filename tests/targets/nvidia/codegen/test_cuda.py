@@ -26,7 +26,7 @@ from tilelang.targets.nvidia.isa.dependent_launch import GRID_DEPENDENCY_WAIT
 from tilelang.targets.nvidia.isa.tma import tma_load
 
 
-@pytest.mark.slow(every=12)
+@pytest.mark.slow(every=24)
 @needs_compiler
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("symbolic", [False, True])

@@ -49,7 +49,7 @@ def helpers(source, destination):
     return [CONVERSIONS.cast(source, destination).helper, cuda_type(source).helper, cuda_type(destination).helper]
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @needs_cuda_compiler
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_89"])  # where texts differ
 def test_every_conversion_compiles(architecture):

@@ -62,7 +62,7 @@ def operands(rng, M, N, K, dtype, codes, turned=(False, False, False)):
     return parts, expected
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize(
     ("dtype", "codes", "accumulator"),
     [

@@ -98,7 +98,7 @@ def result(func, parts, *, lazy=True, seed=0, report=None):
     return out
 
 
-@pytest.mark.slow(every=8)
+@pytest.mark.slow(every=16)
 @pytest.mark.parametrize(
     ("layout", "blocks", "owners"),
     [

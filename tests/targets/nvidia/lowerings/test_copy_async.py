@@ -192,7 +192,7 @@ def doubled(rows, columns, tile_rows, tile_columns, threads, dtype="float16", la
     return main
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize(
     "case,size",
     [
@@ -218,7 +218,7 @@ def test_tiles_arrive_whole_on_the_simulator(case, size):
     assert {f"cp_async_{size}"} == {n for n in names if n.startswith("cp_async_") and n[-1].isdigit()} if size else True
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("stages,trips", [(2, 0), (2, 1), (3, 2), (3, 5), (4, 3), (4, 7)])
 def test_pipelined_products_are_those_of_the_reference(stages, trips):
     depth = T.dynamic("K")

@@ -25,7 +25,7 @@ SIMULATOR = Machine("cpu", {**HOPPER, "execution_backend": "simulator"})
 SMALL = {"channels": 64, "filters": 64, "block_N": 64, "threads": 128}
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize(
     "case",
     [

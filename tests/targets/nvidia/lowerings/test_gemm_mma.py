@@ -44,7 +44,7 @@ def check(case, **options):
     assert np.array_equal(expected.astype(np.float64), got.astype(np.float64))
 
 
-@pytest.mark.slow(every=6)
+@pytest.mark.slow(every=12)
 @pytest.mark.parametrize(("transpose_a", "transpose_b"), ORDERS)
 @pytest.mark.parametrize(("dtype", "accum", "arch", "k"), DTYPES)
 def test_every_dtype_in_both_orders_of_both_operands(dtype, accum, arch, k, transpose_a, transpose_b):
@@ -71,7 +71,7 @@ def test_sizes_that_the_instruction_does_not_divide(shape, transpose_a, transpos
 SCOPES = [(Scope.FRAGMENT, Scope.SHARED), (Scope.SHARED, Scope.FRAGMENT), (Scope.FRAGMENT, Scope.FRAGMENT)]
 
 
-@pytest.mark.slow(every=10)
+@pytest.mark.slow(every=20)
 @pytest.mark.parametrize(("transpose_a", "transpose_b"), ORDERS)
 @pytest.mark.parametrize(("a", "b"), SCOPES)
 @pytest.mark.parametrize("policy", GemmWarpPolicy)
@@ -135,7 +135,7 @@ def test_random_products(m, n, k, dtype, orders, scopes, policy, warps, stages):
     )
 
 
-@pytest.mark.slow(every=10)
+@pytest.mark.slow(every=20)
 @pytest.mark.parametrize(("transpose_a", "transpose_b"), ORDERS)
 @pytest.mark.parametrize(
     ("dtype", "accum", "k"),

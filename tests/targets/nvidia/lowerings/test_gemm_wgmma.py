@@ -95,7 +95,7 @@ def test_integers_have_fewer_widths(columns):
     check(case(64, columns, 32, "int8", "int32", transpose_b=True))
 
 
-@pytest.mark.slow(every=10)
+@pytest.mark.slow(every=20)
 @pytest.mark.parametrize("policy", GemmWarpPolicy)
 @pytest.mark.parametrize(("m", "n", "threads"), [(64, 96, 256), (192, 24, 384), (128, 48, 256)])
 @pytest.mark.parametrize("transposed", [False, True])
@@ -112,7 +112,7 @@ def test_a_in_a_fragment(m, transpose_a):
 PADDED = [(48, 128), (40, 128), (80, 128), (96, 256), (208, 128), (208, 256), (72, 256), (136, 384)]
 
 
-@pytest.mark.slow(every=12)
+@pytest.mark.slow(every=24)
 @pytest.mark.parametrize("transpose_a", [False, True])
 @pytest.mark.parametrize(("m", "threads"), PADDED)
 def test_rows_that_instructions_have_and_the_tile_has_not(m, threads, transpose_a):
@@ -397,7 +397,7 @@ def test_instructions_are_counted():
 # -- what compilers say ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @needs_cuda_compiler
 @pytest.mark.parametrize(
     "made",

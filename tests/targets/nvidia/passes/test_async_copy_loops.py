@@ -72,7 +72,7 @@ def test_however_late_they_land_the_result_is_the_same(form, stages, trip_count,
     np.testing.assert_array_equal(expected[3], actual[3])
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90a"])
 @pytest.mark.parametrize(
     "form,dtype,threads,width",

@@ -31,7 +31,7 @@ def _spilling(M, K):
     return main
 
 
-@pytest.mark.slow(every=10)
+@pytest.mark.slow(every=20)
 @pytest.mark.filterwarnings("ignore::tilelang.errors.ProgramWarning")
 @pytest.mark.parametrize(("M", "K"), [(128, 16), (256, 16), (256, 0)])
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])

@@ -133,7 +133,7 @@ def inputs_of(func: PrimFunc) -> list[np.ndarray]:
     return [*inputs, np.full(shapes[3], np.nan, np.float32)]
 
 
-@pytest.mark.slow(every=3)
+@pytest.mark.slow(every=6)
 @pytest.mark.parametrize(
     ("rows", "widths", "along_k", "blocks"),
     [(128, (64, 64), False, 1), (64, (96, 32), False, 1), (128, (48, 48), True, 2), (64, (32, 64), True, 1)],

@@ -57,7 +57,7 @@ def test_nothing_changes_where_warps_are_not_specialized():
     assert Scope.SHARED is after_the_pass(dequantized(), **{"tl.disable_warp_specialized": True})[1]
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize(
     ("rows", "columns", "side", "along_k", "dtype"),
     [

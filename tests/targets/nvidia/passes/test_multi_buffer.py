@@ -98,7 +98,7 @@ def stage_counts(launch):
     return {"A_s": allocated["A_s"][:-2], "B_s": allocated["B_s"][:-2], "full": allocated["full"], "empty": allocated["empty"]}
 
 
-@pytest.mark.slow(every=20)
+@pytest.mark.slow(every=40)
 @pytest.mark.parametrize("stages", [2, 3])
 @pytest.mark.parametrize("bulk", [True, False])
 @pytest.mark.parametrize(("producer", "consumers"), [(1, 1), (0, 1), (2, 2)])

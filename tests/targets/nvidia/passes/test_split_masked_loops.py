@@ -96,13 +96,13 @@ def check(func, length, window=None, **configs):
     assert "iterations that mask no element run without masks" in kernel.explain()
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize(("form", "descending"), [("before", False), ("behind", True), ("branch", False)])
 def test_causal_attention_computes_the_same(form, descending):
     check(attention(192, form, descending=descending), 192)
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("persistent", [False, True])
 def test_a_window_computes_the_same(persistent):
     check(attention(320, "before", window=130), 320, 130, **{"tl.persistent": persistent})

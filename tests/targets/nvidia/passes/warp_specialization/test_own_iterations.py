@@ -93,7 +93,7 @@ def test_two_warpgroups_compute_in_all_iterations():
     assert not leaves(attention(512, rows=128))
 
 
-@pytest.mark.slow(every=2)
+@pytest.mark.slow(every=4)
 @pytest.mark.parametrize(("length", "keys", "heads"), [(192, 64, 2), (400, 80, 1), (64, 64, 1)])
 def test_results_are_those_of_all_keys(length, keys, heads):
     rng = np.random.default_rng(length)
