@@ -142,19 +142,18 @@ class _Pairs:
         self._var, self._first, self._shifted = var, first, shifted
         self.unpacks = False
 
-    def of(self, expr: Expr, plus: int = 0) -> Expr:
-        """The pair of a float16 expression, plus an integer if it is a cast of fields."""
+    def of(self, expr: Expr) -> Expr:
+        """The pair of a float16 expression."""
         match expr:
             case Const(value=value):
                 return const(pair_bits(float(value), float(value)), UINT32)
-            case Cast(a=number) if number.dtype.is_int and (fields := self._fields(number, plus)) is not None:
-                self.unpacks = True
+            case Cast(a=number) if (fields := self._fields(number, 0)) is not None:
                 return fields
-            case Binary(op=BinaryOp.ADD | BinaryOp.SUB as op, a=Cast() as a, b=Const(value=value)) if not plus:
+            case Binary(op=BinaryOp.ADD | BinaryOp.SUB as op, a=Cast(a=number), b=Const(value=value)):
                 added = int(value) if float(value).is_integer() and abs(value) <= MAX_EXACT else 0
                 added = added if op is BinaryOp.ADD else -added
-                if added and a.a.dtype.is_int and self._fields(a.a, added) is not None:
-                    return self.of(a, added)
+                if added and (fields := self._fields(number, added)) is not None:
+                    return fields
         if isinstance(expr, Binary) and expr.op in PAIRED and expr.dtype == "float16":
             return Call(PAIRED[expr.op], (self.of(expr.a), self.of(expr.b)), UINT32)
         low, high = self._lanes(expr)
@@ -165,7 +164,9 @@ class _Pairs:
             yield simplify(substitute(expr, {self._var: self._first + lane}))
 
     def _fields(self, number: Expr, plus: int) -> Expr | None:
-        """The pair of two fields of one word; None where it is none, or they are not exact."""
+        """The pair of two fields of one word plus an integer; None where it is none, or they are not exact."""
+        if not number.dtype.is_int:
+            return None
         low, high = (_field(lane, self._shifted) for lane in self._lanes(number))
         if low is None or high is None or low.extended or high.extended or low.bits != high.bits:
             return None
@@ -174,6 +175,7 @@ class _Pairs:
         if (1 << low.bits) + abs(plus) > MAX_EXACT:
             return None
         word = low.word if low.word.dtype.kind is Kind.UINT else cast(low.word, as_dtype(f"uint{low.word.dtype.bits}"))
+        self.unpacks = True
         return half2_of_fields(cast(word, UINT32), (low.shift, high.shift), low.bits, plus)
 
 
