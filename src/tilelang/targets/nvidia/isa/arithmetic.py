@@ -70,8 +70,7 @@ DIVIDE = Helper(
 __device__ __forceinline__ float tl_divide(float a, float b) {
 #if __CUDA_PREC_DIV && (__CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || __CUDA_ARCH__ == 1000)
     const double y = b;
-    double r;
-    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(y));
+    const double r = __nvvm_rcp_approx_ftz_d(y);  // unlike inline PTX, computed once for all
     double inverse = fma(r, fma(-y, r, 1.0), r);
     inverse = fma(inverse, fma(-y, inverse, 1.0), inverse);
     const double q = a * (inverse == inverse ? inverse : r);  // it is NaN for 0 and infinity
