@@ -7,7 +7,9 @@ only on the loop's variable or are counted.
 
 A speculative step of a softmax is for iterations without masks up to the first in which it is wrong: others take the
 whole step, so that no mask is computed twice. Where several with masks follow, they and those behind a wrong step are
-one loop, which asks whether there is a mask: NVRTC takes a fifth less time for causal attention.
+one loop, which asks whether there is a mask: NVRTC takes a fifth less time for causal attention. Other loops stay two,
+though one would save as much: on an H200 the branch made most kernels slower, backward by 8 %. So did a branch instead
+of a loop that runs at most once: attention with ALiBi by 10 %, most others by up to 2 %.
 """
 
 from __future__ import annotations
