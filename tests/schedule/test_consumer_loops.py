@@ -28,8 +28,8 @@ from tilelang.targets.nvidia.passes.warp_specialization.capabilities import targ
 def loop_of(func):
     capabilities, launch = target_capabilities(func, TABLE, context()), flatten_sequences(launch_of(func))
     (loop,) = (s for s in walk(launch) if isinstance(s, For))
-    operands, ready = prepared(loop, loop, launch, separate=True)
-    return capabilities, operands, consumer_body(ready, capabilities.load_groups(launch).found)
+    made = prepared(loop, loop, launch, separate=True)
+    return capabilities, made.operands, consumer_body(made.loop, capabilities.load_groups(launch).found)
 
 
 def test_parallel_loops_are_distributed_and_the_loads_of_the_producer_are_left_out():

@@ -18,6 +18,7 @@ from tilelang.schedule.modulo import (
     is_legal,
     longest_recurrence,
     modulo_schedule,
+    schedule_of_runs,
 )
 from tilelang.schedule.order_search import OrderSearch
 
@@ -143,10 +144,33 @@ def test_no_stages_are_tried_where_none_can_save_enough(monkeypatch) -> None:
     def searched(*_: object) -> object:
         raise AssertionError("stages are searched for")
 
-    monkeypatch.setattr(modulo, "_in_one_stage", lambda graph, order: ModuloSchedule((0,) * 3, order, 0))
+    monkeypatch.setattr(modulo, "_in_one_stage", lambda graph, program, order: ModuloSchedule((0,) * 3, order, 0))
     monkeypatch.setattr(OrderSearch, "search", searched)
     graph = LoopGraph((gemm(100), Work(2000), Work(20)), (Edge(0, 1, 0),))
     assert (0, 0, 0) == modulo_schedule(graph).stage
+
+
+def test_runs_keep_their_order_and_are_free_within() -> None:
+    graph = attention()
+    free = modulo_schedule(graph)
+    assert free == schedule_of_runs(graph, free.stage, (0, 2, 2, 2, 1))  # the second gemm beside the first one
+    assert (0, 1, 2, 3, 4) == schedule_of_runs(graph, (0,) * 5, (0, 1, 2, 3, 4)).order
+    assert (0, 1, 4, 2, 3) == schedule_of_runs(graph, free.stage, (0, 1, 3, 3, 2)).order
+
+
+def test_runs_of_random_graphs_keep_their_order_and_all_dependences() -> None:
+    for seed in range(60):
+        graph = random_graph(seed)
+        free = modulo_schedule(graph)
+        pick = random.Random(seed)
+        ends = sorted(pick.choices(range(len(free.order) + 1), k=2))
+        run = {number: sum(place >= end for end in ends) for place, number in enumerate(free.order)}
+        if not is_legal(graph, free.stage, sorted(run, key=lambda number: (run[number], number))):
+            continue  # the order of the program within a run breaks a dependence
+        made = schedule_of_runs(graph, free.stage, [run[number] for number in range(len(run))])
+        assert is_legal(graph, made.stage, made.order) and free.stage == made.stage, seed
+        assert sorted(map(run.get, made.order)) == [run[number] for number in made.order], seed
+        assert made.cycles == cycles_of(graph, made.stage, made.order), seed
 
 
 def test_a_recurrence_through_all_statements_cannot_be_pipelined() -> None:

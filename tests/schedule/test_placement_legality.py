@@ -11,7 +11,6 @@ from tilelang.ir.visit import walk
 from tilelang.saved_schedule import Placement
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.placement_legality import (
-    by_hand,
     outside_uses,
     placement_override,
     runs_ahead,
@@ -102,20 +101,6 @@ def test_a_tile_that_stages_write_is_not_split():
     body, outside = summed(between=True)
     assert 3 == len(body.statements)
     assert violation(body, Placement((0, 1, 2), (0, 1, 2)), outside) is not None
-
-
-@pytest.mark.parametrize(
-    ("spec", "expected"),
-    [
-        (PipelineSpec(3), None),
-        (PipelineSpec(3, (0, 1), (0, 1)), Placement((0, 1), (0, 1))),
-        (PipelineSpec(3, (1, 0), (2, 3)), Placement((0, 1), (1, 0))),
-        (PipelineSpec(3, (0, 1), (0, -1)), None),
-        (PipelineSpec(3, (0,), (0,)), None),
-    ],
-)
-def test_a_placement_by_hand_names_every_statement(spec, expected):
-    assert expected == by_hand(spec, 2)
 
 
 AHEAD, TOGETHER, BEHIND = Placement((0, 1), (0, 1)), Placement((0, 0), (0, 1)), Placement((1, 0), (0, 1))

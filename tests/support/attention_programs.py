@@ -6,9 +6,14 @@ import tilelang.language as T
 
 
 def flash(
-    heads, length, dim, block_m, block_n, *, causal=False, threads=128, num_stages=2, dim_v=None, dtype="float16"
-):
-    """Flash attention over (heads, length, dim), with values of `dim_v`; in 8 bits they lie as (heads, dim_v, length)."""
+    heads, length, dim, block_m, block_n, *,
+    causal=False, threads=128, num_stages=2, dim_v=None, dtype="float16", places=(None, None),
+):  # fmt: skip
+    """Flash attention over (heads, length, dim), with values of `dim_v`; in 8 bits they lie as (heads, dim_v, length).
+
+    Keys beyond the last are masked; `places` are `order` and `stage` of the loop.
+    """
+    order, stage = places
     dim_v = dim_v or dim
     shape, narrow = (heads, length, dim), dtype.startswith("float8")
     shape_v, tile_v = ((dim_v, length), (dim_v, block_n)) if narrow else ((length, dim_v), (block_n, dim_v))
@@ -38,12 +43,15 @@ def flash(
             T.clear(total)
             T.fill(top, -T.infinity("float32"))
             steps = T.ceildiv((bx + 1) * block_m, block_n) if causal else T.ceildiv(length, block_n)
-            for step in T.Pipelined(steps, num_stages=num_stages):
+            for step in T.Pipelined(steps, num_stages=num_stages, order=order, stage=stage):
                 T.copy(K[by, step * block_n, 0], k)
                 if causal:
                     for i, j in T.Parallel(block_m, block_n):
                         seen = bx * block_m + i >= step * block_n + j
                         scores[i, j] = T.if_then_else(seen, 0.0, -T.infinity("float32"))
+                elif length % block_n:
+                    for i, j in T.Parallel(block_m, block_n):
+                        scores[i, j] = T.if_then_else(step * block_n + j < length, 0.0, -T.infinity("float32"))
                 else:
                     T.clear(scores)
                 T.gemm(q, k, scores, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)

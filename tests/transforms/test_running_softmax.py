@@ -29,7 +29,7 @@ class Rescale(Rewriter):
             return self.rebuild_stmt(node)
         inside = set(walk(node))
         elsewhere = [s for s in walk(self.func.body) if s not in inside]
-        made = with_rare_rescaling(flat_statements(node.body), elsewhere)
+        made = [stmt for stmt, _ in with_rare_rescaling(flat_statements(node.body), elsewhere)]
         return dataclasses.replace(node, body=Seq(tuple(made), loc=node.body.loc))
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from tilelang.errors import Loc
 from tilelang.ir.memoize import memoized
-from tilelang.ir.stmt import If, Seq, Stmt
+from tilelang.ir.stmt import Alloc, Bind, If, Seq, Stmt
 
 T = TypeVar("T")
 
@@ -22,6 +22,17 @@ def statements_of(body: Stmt) -> tuple[Stmt, ...]:
 def flat_statements(body: Stmt) -> list[Stmt]:
     """The statements of a body in program order, those of nested sequences inlined."""
     return [inner for stmt in body.body for inner in flat_statements(stmt)] if isinstance(body, Seq) else [body]
+
+
+def effectful(body: Stmt) -> list[Stmt]:
+    """The statements that `order` and `stage` of a pipelined loop count: all but allocations and names for values."""
+    statements = statements_of(body)
+    return [
+        inner
+        for stmt in statements
+        if not isinstance(stmt, Alloc | Bind)
+        for inner in (effectful(stmt) if isinstance(stmt, Seq) else [stmt])
+    ]
 
 
 def statements_behind(body: Stmt, stmt: Stmt) -> list[Stmt] | None:

@@ -8,7 +8,7 @@ same.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.sequences import flat_statements
@@ -17,6 +17,7 @@ from tilelang.ir.visit import accessed_buffers, walk
 from tilelang.lowering.regions import whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm, matrix_extents
+from tilelang.records import record
 from tilelang.schedule.load_groups import LoadGroup
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.transforms.distribute_parallel import distributed
@@ -27,8 +28,23 @@ AsyncGemmRefusal = Callable[[Gemm, int], str]
 """Why so many threads cannot issue a gemm asynchronously; empty if they can."""
 
 
-def prepared(loop: For, changed: For, launch: Launch, *, separate: bool) -> tuple[tuple[Buffer, ...], For]:
-    """A loop with parallel loops distributed, sums rescaled rarely and operands converted, and its new fragments.
+@record(slots=True, eq=False)
+class PreparedLoop:
+    """A loop that is prepared for scheduling.
+
+    Attributes:
+        loop: The loop.
+        operands: The fragments that it needs beside those of the program.
+        origins: For each of its statements, the one that it was, or was a part of.
+    """
+
+    loop: For
+    operands: tuple[Buffer, ...]
+    origins: Mapping[Stmt, Stmt]
+
+
+def prepared(loop: For, changed: For, launch: Launch, *, separate: bool) -> PreparedLoop:
+    """A loop with parallel loops distributed, sums rescaled rarely and operands converted.
 
     Args:
         loop: The loop in the launch.
@@ -37,20 +53,21 @@ def prepared(loop: For, changed: For, launch: Launch, *, separate: bool) -> tupl
         separate: Whether parallel loops that compute operands leave their conversion to statements of their own.
     """
     operands: list[Buffer] = []
-    body: list[Stmt] = []
+    parts: dict[Stmt, Stmt] = {}
     gemms = [stmt for stmt in walk(changed) if separate and isinstance(stmt, Gemm)]
     multiplied = {side.buffer for gemm in gemms for side in (gemm.a, gemm.b)}
     for stmt in flat_statements(changed.body):
         if isinstance(stmt, ParallelLoop):
             for part in distributed(stmt):
-                body += with_separate_conversions(part, multiplied, operands)
+                parts |= dict.fromkeys(with_separate_conversions(part, multiplied, operands), stmt)
         elif isinstance(stmt, Gemm):
-            body += _with_converted_operands(stmt, operands)
+            parts |= dict.fromkeys(_with_converted_operands(stmt, operands), stmt)
         else:
-            body.append(stmt)
+            parts[stmt] = stmt
     inside = set(walk(loop))
-    body = with_rare_rescaling(body, (s for s in walk(launch.body) if s not in inside))
-    return tuple(operands), dataclasses.replace(changed, body=Seq(tuple(body), loc=changed.body.loc))
+    body = with_rare_rescaling(tuple(parts), (s for s in walk(launch.body) if s not in inside))
+    made = dataclasses.replace(changed, body=Seq(tuple(stmt for stmt, _ in body), loc=changed.body.loc))
+    return PreparedLoop(made, tuple(operands), {stmt: parts[was] for stmt, was in body})
 
 
 def _with_converted_operands(gemm: Gemm, operands: list[Buffer]) -> list[Stmt]:

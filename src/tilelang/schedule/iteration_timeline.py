@@ -38,6 +38,8 @@ class IterationTimeline:
         self._before = [0] * count  # of each statement, the set of those that must run before it
         self._awaited: list[tuple[int, ...]] = [()] * count  # the asynchronous ones that must be done when it begins
         self._awaited_by = {number: 0 for number, work in enumerate(graph.work) if work.asynchronous}
+        for number, run in enumerate(graph.runs):
+            self._before[number] = sum(1 << other for other, lower in enumerate(graph.runs) if lower < run)
         for edge in graph.edges:
             source, target = edge.source, edge.target
             if stage[source] == stage[target] + edge.distance:

@@ -12,13 +12,12 @@ from tilelang.analysis.asynchronous_stores import asynchronous_store
 from tilelang.ir.assumption import Assume, loaded_buffers
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, Load, Var
-from tilelang.ir.sequences import flat_statements
+from tilelang.ir.sequences import effectful, flat_statements
 from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, Stmt
 from tilelang.ir.visit import expressions, loads_of, needed_bindings, variables_of, walk, walk_expr
 from tilelang.lowering.regions import is_whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
-from tilelang.passes.tile.check_program import effectful
 
 # the number of a statement, its access to the storage (None: a binding reads it), whether it writes
 StatementAccess = tuple[int, Access | None, bool]

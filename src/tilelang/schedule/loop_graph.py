@@ -96,6 +96,8 @@ class LoopGraph:
             does not matter.
         one_stage_registers: How many more they may take where all statements run in one stage.
         together: Sets of statements that must run in the same stage.
+        runs: The number of the run of each statement, if those of a lower number come first in an iteration of the
+            pipelined loop; empty if dependences alone decide.
         loading: The statements that read shared memory.
         exchanging: Those of them that read what statements other than copies write there, after a barrier.
         groups: Groups of warps among which the work is divided, and which wait independently of each other.
@@ -112,6 +114,7 @@ class LoopGraph:
     registers: int | None = None
     one_stage_registers: int = 0
     together: tuple[frozenset[int], ...] = ()
+    runs: tuple[int, ...] = ()
     loading: frozenset[int] = frozenset()
     exchanging: frozenset[int] = frozenset()
     groups: int = 1

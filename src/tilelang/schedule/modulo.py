@@ -72,8 +72,27 @@ def modulo_schedule(graph: LoopGraph) -> ModuloSchedule:
     """
     if graph.in_flight:
         return min((_in_flight(graph, number) for number in graph.in_flight), key=lambda schedule: schedule.cycles)
-    best = _best(_unhindered(graph))
-    return _in_one_stage(graph, best.order) if best.stages == 1 else best
+    unhindered, stages = _unhindered(graph), itertools.islice(_stages(graph), _MAX_ASSIGNMENTS)
+    best = _best(unhindered, _program(unhindered), stages)
+    return _in_one_stage(graph, _program(graph), best.order) if best.stages == 1 else best
+
+
+def schedule_of_runs(graph: LoopGraph, stage: tuple[int, ...], runs: Sequence[int]) -> ModuloSchedule:
+    """The best schedule that the search finds of those with given stages, in which runs of statements keep their order.
+
+    Args:
+        graph: The graph.
+        stage: The stage of each statement.
+        runs: The number of its run, which the user places; in program order, no run breaks a dependence.
+    """
+    order = tuple(sorted(range(len(runs)), key=lambda number: (runs[number], number)))
+    given = ModuloSchedule(stage, order, cycles_of(graph, stage, order))
+    graph = dataclasses.replace(graph, runs=tuple(runs))
+    if not any(stage):
+        return _in_one_stage(graph, given, order)
+    program = dataclasses.replace(given, cycles=_program(graph).cycles)
+    best = _best(_unhindered(graph), program, [stage])
+    return given if best is program else best
 
 
 def _program(graph: LoopGraph) -> ModuloSchedule:
@@ -82,14 +101,14 @@ def _program(graph: LoopGraph) -> ModuloSchedule:
     return ModuloSchedule((0,) * count, tuple(range(count)), cycles_of(graph, (0,) * count, range(count)))
 
 
-def _in_one_stage(graph: LoopGraph, order: Sequence[int]) -> ModuloSchedule:
+def _in_one_stage(graph: LoopGraph, program: ModuloSchedule, order: Sequence[int]) -> ModuloSchedule:
     """The schedule of a single stage near to the program's order, where values live about as long as in it.
 
     Args:
         graph: The graph.
+        program: The schedule of the program, or of the user.
         order: One that is good where nothing hinders warps; the search is for those that hardly take longer.
     """
-    program = _program(graph)
     given = dataclasses.replace(program, order=tuple(order), cycles=cycles_of(graph, program.stage, order))
     limit = program.cycles * (1 - MIN_REORDER_GAIN)
     search = OrderSearch(graph, program.stage, in_program_order=True)
@@ -124,13 +143,12 @@ def _unhindered(graph: LoopGraph) -> LoopGraph:
     return dataclasses.replace(graph, work=tuple(dataclasses.replace(work, hinders=False) for work in graph.work))
 
 
-def _best(graph: LoopGraph) -> ModuloSchedule:
-    """The schedule of the program, or one that saves enough.
+def _best(graph: LoopGraph, best: ModuloSchedule, stages: Iterable[tuple[int, ...]]) -> ModuloSchedule:
+    """The schedule that is given, or one of these stages that saves enough.
 
     All stages get a few steps, and then, by their bounds, those more of which some orders are left.
     """
-    best, taken, lower_bound = _program(graph), 0, graph.lower_bound
-    stages = itertools.islice(_stages(graph), _MAX_ASSIGNMENTS)
+    taken, lower_bound = 0, graph.lower_bound
     searches: Iterable[OrderSearch] = (OrderSearch(graph, stage) for stage in stages)
     for until, most in _ROUNDS:
         left = []

@@ -20,6 +20,7 @@ from tilelang.saved_schedule import Placement
 from tilelang.schedule.async_copies import is_asynchronous
 from tilelang.schedule.loop_body import LoopBody, StatementAccess
 from tilelang.schedule.override_errors import statement_at
+from tilelang.transforms.statement_places import by_hand
 
 
 def version_counts(body: LoopBody, placement: Placement, most: int = 0) -> dict[Buffer, int]:
@@ -206,18 +207,6 @@ def runs_ahead(body: LoopBody, number: int, tile: Buffer, placement: Placement) 
     """Whether all other uses of the tile that a statement fills are in later stages."""
     users = [n for n, _, _ in body.storages[tile] if n != number]
     return bool(users) and min(placement.stage[n] for n in users) > placement.stage[number]
-
-
-def by_hand(spec: PipelineSpec, count: int) -> Placement | None:
-    """The user's placement, if it covers every statement."""
-    if not spec.places_statements:
-        return None
-    order = spec.order or tuple(range(count))
-    stage = spec.stage or (0,) * count
-    if len(order) != count or len(stage) != count:
-        return None
-    low = min(stage, default=0)
-    return Placement(tuple(s - low for s in stage), order)
 
 
 def outside_uses(launch: Launch) -> dict[For, dict[Buffer, str]]:

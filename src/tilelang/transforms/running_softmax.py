@@ -34,8 +34,8 @@ from tilelang.ops.gemm import Gemm
 from tilelang.ops.reduce import Reduce, ReduceOp
 
 
-def with_rare_rescaling(statements: Sequence[Stmt], elsewhere: Iterable[Stmt]) -> list[Stmt]:
-    """The statements of a loop, with the sums of a softmax rescaled where that changes them.
+def with_rare_rescaling(statements: Sequence[Stmt], elsewhere: Iterable[Stmt]) -> list[tuple[Stmt, Stmt]]:
+    """The statements of a loop, with the sums of a softmax rescaled where that changes them; each with what it was.
 
     Args:
         statements: The statements, in which parallel loops are distributed.
@@ -43,10 +43,10 @@ def with_rare_rescaling(statements: Sequence[Stmt], elsewhere: Iterable[Stmt]) -
     """
     factors = _factors(statements)
     if not factors:
-        return list(statements)
+        return [(stmt, stmt) for stmt in statements]
     sums = {s.c.buffer for s in statements if isinstance(s, Gemm) and s.c.buffer.scope is Scope.FRAGMENT}
     used = {buffer.storage for stmt in elsewhere for buffer in accessed_buffers(stmt)}
-    return [_skipped(stmt, sums, factors) for stmt in _with_merged_sums(statements, used)]
+    return [(_skipped(stmt, sums, factors), was) for stmt, was in _with_merged_sums(statements, used)]
 
 
 def _factors(statements: Sequence[Stmt]) -> frozenset[Buffer]:
@@ -79,18 +79,19 @@ def _is_row_of(scaling: Scaling, factors: frozenset[Buffer]) -> bool:
 
 
 # -- sums of rows -----------------------------------------------------------------------------------------------------
-def _with_merged_sums(statements: Sequence[Stmt], used: set[Buffer]) -> list[Stmt]:
-    """The statements, in which sums of rows are added to running sums without a tile between."""
-    merged: list[Stmt] = []
+def _with_merged_sums(statements: Sequence[Stmt], used: set[Buffer]) -> list[tuple[Stmt, Stmt]]:
+    """The statements, in which sums of rows are added to running sums without a tile between; each with what it was."""
+    merged: list[tuple[Stmt, Stmt]] = []
     for stmt in statements:
         found = _update(stmt)
-        reduce = None if found is None else _sum_before(merged, found[1], statements, used)
+        before = [each for each, _ in merged]
+        reduce = None if found is None else _sum_before(before, found[1], statements, used)
         if found is None or reduce is None or not isinstance(stmt, ParallelLoop):
-            merged.append(stmt)
+            merged.append((stmt, stmt))
             continue
         scale, _ = found
-        merged.remove(reduce)
-        merged += [dataclasses.replace(stmt, body=scale), _addition(stmt, scale, reduce)]
+        del merged[before.index(reduce)]
+        merged += [(dataclasses.replace(stmt, body=scale), stmt), (_addition(stmt, scale, reduce), stmt)]
     return merged
 
 

@@ -5,6 +5,7 @@ import pytest
 
 import tilelang
 import tilelang.language as T
+from tilelang.ir.sequences import effectful
 from tilelang.ir.stmt import Alloc, For, ParallelLoop
 from tilelang.ir.visit import walk
 from tilelang.ops.arg_reduce import ArgReduce
@@ -76,6 +77,23 @@ def test_scratch_tiles_of_pipelined_loops_are_allocated_in_front_of_them() -> No
     everywhere = {s.buffer.name for s in walk(made.body) if isinstance(s, Alloc)}
     assert {"a", "best"} == inside
     assert {"best_best", "best_where"} == everywhere - inside
+
+
+def test_what_an_operator_becomes_has_its_place() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((4, 8, 8), "float32"), O: T.Tensor((8, 8), "float32")):
+        with T.Kernel(1, threads=32):
+            S, out = T.alloc_fragment((8, 8), "float32"), T.alloc_fragment((8, 8), "float32")
+            row_max, row_sum = T.alloc_fragment((8,), "float32"), T.alloc_fragment((8,), "float32")
+            for k in T.Pipelined(4, num_stages=2, order=[0, 2, 1], stage=[0, 0, 1]):
+                T.copy(A[k, 0, 0], S)
+                T.online_softmax(S, out, row_max, row_sum, 1.0)
+                T.copy(out, O)
+
+    (loop,) = (s for s in walk(expand_library.PASS.run(main, PassContext()).body) if isinstance(s, For) and s.pipeline is not None)
+    steps = len(effectful(loop.body)) - 2
+    assert steps > 3
+    assert ((0, *range(2, steps + 2), 1), (0,) * (steps + 1) + (1,)) == (loop.pipeline.order, loop.pipeline.stage)
 
 
 def test_their_loops_stand_in_their_lines() -> None:

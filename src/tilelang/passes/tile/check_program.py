@@ -28,8 +28,8 @@ from tilelang.ir.expr import Binary, Call, Const, Expr, Load, Var, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.printer import to_text
 from tilelang.ir.scalar import BinaryOp
-from tilelang.ir.sequences import statements_of
-from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, Launch, ParallelLoop, Seq, Stmt, Store, TileOp
+from tilelang.ir.sequences import effectful
+from tilelang.ir.stmt import Bind, CallStmt, For, Launch, ParallelLoop, Store, TileOp
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import expressions, walk, walk_expr
 from tilelang.isa.instruction import PORTABLE, Effect, Instruction
@@ -281,7 +281,7 @@ def _check_launch(launch: Launch, domain: Domain, most: int) -> None:
             if isinstance(loop, ParallelLoop):
                 check_parallel(loop, context.domain(domain))
             elif isinstance(loop, For) and loop.pipeline is not None:
-                _check_pipeline(loop, context.domain(domain))
+                check_pipeline(loop, context.domain(domain))
 
 
 # -- bounds of on-chip memory ----------------------------------------------------------------------------------
@@ -377,8 +377,16 @@ def _bounds_error(access: Access, d: int, limit: int, wrong: int) -> ProgramErro
 # -- manually ordered pipelines ----------------------------------------------------------------------------------
 
 
-def _check_pipeline(loop: For, domain: Domain) -> None:
-    """Raises if `order` and `stage` do not fit the body, or violate a dependence between statements."""
+def check_pipeline(loop: For, domain: Domain) -> None:
+    """Checks `order` and `stage` of a pipelined loop.
+
+    Args:
+        loop: The loop.
+        domain: What holds around it.
+
+    Raises:
+        ProgramError: They do not fit the body, or violate a dependence between statements.
+    """
     spec = loop.pipeline
     assert spec is not None
     if spec.order is None and spec.stage is None:
@@ -410,17 +418,6 @@ def _check_pipeline(loop: For, domain: Domain) -> None:
     for dependence, writes, uses in placed:
         if not keeps(placement, dependence):
             raise _order_error(writes, uses, dependence, nearest_legal(placement, [each for each, _, _ in placed]))
-
-
-def effectful(body: Stmt) -> list[Stmt]:
-    """The statements that `order` and `stage` count."""
-    statements = statements_of(body)
-    return [
-        inner
-        for stmt in statements
-        if not isinstance(stmt, Alloc | Bind)
-        for inner in (effectful(stmt) if isinstance(stmt, Seq) else [stmt])
-    ]
 
 
 def _dependences(

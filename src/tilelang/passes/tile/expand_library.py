@@ -4,7 +4,7 @@ Takes a tile-level function, gives one without `ArgReduce`, `GatherRows`, `Onlin
 `TopK`; copies and fills in iterations of a parallel loop become loops of the thread that executes the iteration.
 Invariant: the expansion computes what the operator's reference does, and needs no special feature of the
 target. Scratch tiles of a pipelined loop are allocated in front of it, since statements of several of its iterations
-may be under way.
+may be under way; where the user places its statements, what an operator becomes has the place of the operator.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import const
 from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.sequences import effectful
 from tilelang.ir.stmt import Alloc, For, ForKind, ParallelLoop, Seq, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.lowering.by_loop import LOOPS
@@ -32,6 +33,7 @@ from tilelang.ops.online_softmax import OnlineSoftmax
 from tilelang.ops.sort import Sort, TopK
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
+from tilelang.transforms.statement_places import divided
 
 # An expansion takes an instance of its key's class; Python's types cannot say so of a mapping
 _EXPANSIONS: Mapping[type[TileOp], Callable[[Any, Builder], None]] = MappingProxyType(
@@ -66,12 +68,21 @@ class _Expand(Rewriter):
         rebuilt = self.rebuild_stmt(loop)
         if not isinstance(rebuilt, For):
             return rebuilt
+        if loop.pipeline is not None and loop.pipeline.places_statements:
+            counts = [self._count(stmt) for stmt in effectful(loop.body)]
+            rebuilt = dataclasses.replace(rebuilt, pipeline=divided(loop.pipeline, counts))
         of_user = {s.buffer for s in walk(loop.body) if isinstance(s, Alloc)}
         hoist = _HoistAllocations(of_user)
         body = hoist.visit(rebuilt.body) or Seq((), loc=loop.loc)
         if not hoist.found:
             return rebuilt
         return Seq((*hoist.found, dataclasses.replace(rebuilt, body=body)), loc=loop.loc)
+
+
+    def _count(self, stmt: Stmt) -> int:
+        """How many statements of a loop a statement becomes."""
+        made = self.visit(stmt) if isinstance(stmt, TileOp) else stmt
+        return 0 if made is None else len(effectful(made))
 
 
 class _ExpandInIterations(Rewriter):

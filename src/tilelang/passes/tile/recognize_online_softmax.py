@@ -18,7 +18,8 @@ from collections.abc import Sequence, Set
 from tilelang.analysis.accesses import storages
 from tilelang.analysis.softmax_step import SoftmaxStep, scaled_element, softmax_step
 from tilelang.analysis.whole_stores import overwritten, stores_all
-from tilelang.errors import Note
+from tilelang.arith.domain import Domain
+from tilelang.errors import Note, ProgramError
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Binary, Call, Const, Expr, Load, const
@@ -32,9 +33,11 @@ from tilelang.ops.gemm import Gemm
 from tilelang.ops.online_softmax import OnlineSoftmax
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
+from tilelang.passes.tile.check_program import check_pipeline
 from tilelang.passes.tile.flatten_parallel import flat_loops
 from tilelang.targets.machine import CommonFeature
 from tilelang.transforms.distribute_parallel import distributed
+from tilelang.transforms.placed_softmax import with_placed_step
 from tilelang.transforms.separate_conversions import with_separate_conversions
 
 _BASES = {"exp": ("log", 1.0), "exp2": ("log2", math.log(2))}
@@ -71,38 +74,57 @@ class _Loops(Rewriter):
         self.found: dict[For, SoftmaxStep] = {}
 
     def stmt(self, node: Stmt) -> Stmt | None:
-        if not isinstance(node, For) or node.pipeline is not None and node.pipeline.places_statements:
+        if not isinstance(node, For):
             return self.rebuild_stmt(node)
-        allocations, loop = _separated(node)
+        allocations, loop, origins = _separated(node)
         step = softmax_step(loop)
         operator = None if step is None else _operator(step)
         if step is None or operator is None:
             return self.rebuild_stmt(node)
         if not _is_independent(step, node, self._launch):
             return node
+        if node.pipeline is not None and node.pipeline.places_statements:
+            made = with_placed_step(node, loop, origins, step, operator)
+            if made is None or not _keeps_order(made[1]):
+                return node
+            scratch, loop = made
+            allocations += scratch
+        else:
+            own, last = set(step.statements), step.last
+            body = [operator if s is last else s for s in flat_statements(loop.body) if s is last or s not in own]
+            loop = dataclasses.replace(node, body=Seq(tuple(body), loc=node.body.loc))
         self.found[node] = step
-        own, last = set(step.statements), step.last
-        body = [operator if s is last else s for s in flat_statements(loop.body) if s is last or s not in own]
-        made = dataclasses.replace(node, body=Seq(tuple(body), loc=node.body.loc))
-        return Seq((*allocations, made), loc=node.loc) if allocations else made
+        return Seq((*allocations, loop), loc=node.loc) if allocations else loop
 
 
-def _separated(loop: For) -> tuple[list[Alloc], For]:
-    """Allocations, and the loop with its parallel loops flat and distributed, and conversions of weights as copies."""
+def _keeps_order(loop: For) -> bool:
+    """Whether the places of a loop's statements keep their dependences."""
+    try:
+        check_pipeline(loop, Domain())
+    except ProgramError:
+        return False
+    return True
+
+
+def _separated(loop: For) -> tuple[list[Alloc], For, dict[Stmt, Stmt]]:
+    """A loop with its parallel loops flat and distributed, and conversions of weights as copies.
+
+    Gives allocations in front of it, the loop, and what its statements were.
+    """
     allocations: list[Alloc] = []
-    body: list[Stmt] = []
+    parts: dict[Stmt, Stmt] = {}
     multiplied = {stmt.a.buffer for stmt in walk(loop) if isinstance(stmt, Gemm)}
     for stmt in flat_statements(loop.body):
         if not isinstance(stmt, ParallelLoop):
-            body.append(stmt)
+            parts[stmt] = stmt
             continue
         expanded, flat = flat_loops(stmt)
         allocations += expanded
         for part in (part for each in flat for part in distributed(each)):
             added: list[Buffer] = []
             made = with_separate_conversions(part, multiplied, added)
-            body += [part] if added else made
-    return allocations, dataclasses.replace(loop, body=Seq(tuple(body), loc=loop.body.loc))
+            parts |= dict.fromkeys([part] if added else made, stmt)
+    return allocations, dataclasses.replace(loop, body=Seq(tuple(parts), loc=loop.body.loc)), parts
 
 
 def _operator(step: SoftmaxStep) -> OnlineSoftmax | None:

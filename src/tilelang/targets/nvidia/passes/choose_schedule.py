@@ -223,8 +223,6 @@ class _Choice:
 
     def _with_held_operands(self, before: LoadGroups, consumers: int) -> LoadGroups | None:
         """Holds operands in registers; the load groups of what that makes of the launch, if anything."""
-        if self._placed:
-            return None  # the user counts the statements
         held, notes = with_held_operands(self._launch, self.gemms, before.found, consumers, self._capabilities)
         if held is self._launch:
             return None

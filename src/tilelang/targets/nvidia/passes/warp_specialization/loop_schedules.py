@@ -28,6 +28,7 @@ from tilelang.records import record
 from tilelang.saved_schedule import Placement, in_sequence
 from tilelang.schedule.computed_tiles import VERSIONS, computed_tiles
 from tilelang.schedule.consumer_loops import (
+    PreparedLoop,
     asynchronous_gemms,
     consumer_body,
     is_allocated_across,
@@ -42,11 +43,10 @@ from tilelang.schedule.loop_graph import LoopGraph, Work, loop_graph, reordering
 from tilelang.schedule.modulo import (
     MIN_GAIN,
     MIN_REORDER_GAIN,
-    ModuloSchedule,
-    cycles_of,
     is_legal,
     longest_recurrence,
     modulo_schedule,
+    schedule_of_runs,
 )
 from tilelang.schedule.override_errors import impossible_placement, statement_at, wrong_number_of_loops
 from tilelang.schedule.software_pipeline import MAX_STAGES
@@ -68,6 +68,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.speculative_softmax impo
 )
 from tilelang.targets.nvidia.schedule import MAX_VOTING_WARPGROUPS, WARPGROUP_THREADS, Schedule
 from tilelang.transforms.split_masks import has_masks, without_masks
+from tilelang.transforms.statement_places import placed_at
 
 # Versions of tiles that both stages of a loop read, and so hold for two iterations: with fewer, no load overlaps gemms.
 # MLA decode with two versions reached 499 TFLOP/s in program order on an H200, and 392 in two stages.
@@ -217,15 +218,34 @@ class _Scheduling:
         if attempt.schedule.stages < MAX_STAGES or any(stage[where.first : where.last + 1]):
             return whole_step
         saves = isinstance(whole_step, str) or attempt.schedule.cycles < whole_step.schedule.cycles
-        return attempt if attempt.required or saves else whole_step
+        return attempt if self.saved is not None or saves else whole_step
 
     def _speculative(self) -> SpeculativeLoop | None:
         """The loop with a speculative step, if its warpgroups can vote and its schedule may have two stages."""
         can_vote = MIN_SPECULATING_WARPGROUPS <= self.schedule.consumers <= MAX_VOTING_WARPGROUPS
-        if self.placed is not None or not can_vote:
+        step = self._repeatable_step() if can_vote else None
+        if step is None:
             return None
-        step = self._repeatable_step()
-        return None if step is None else with_speculation(self.loop, step)
+        made = with_speculation(self.loop, step)
+        return made if self.placed is None or self._places(made) is not None else None
+
+    def _inside(self) -> list[LoadGroup]:
+        """The load groups in the loop."""
+        inside = set(walk(self.loop.body))
+        return [group for group in self.load_groups if group.parent in inside]
+
+    def _places(self, speculative: SpeculativeLoop | None) -> dict[Stmt, tuple[int, int]] | None:
+        """Where the user places the statements of consumers; None if they are not the user's, or a step is in parts."""
+        statements = consumer_body(self.loop, self._inside()).statements
+        found = None if self.placed is None else self.placed.places_of(statements)
+        if found is None:
+            return None
+        places = dict(zip(statements, found, strict=True))
+        if speculative is None:
+            return places
+        left = set(flat_statements(speculative.loop.body))
+        of_step = {place for stmt, place in places.items() if stmt not in left}
+        return places | dict.fromkeys(speculative.step, of_step.pop()) if len(of_step) == 1 else None
 
     def of_more_warpgroups(self) -> list[Note]:
         """What there is to gain by as many warpgroups as speculate, if there is one less."""
@@ -248,34 +268,24 @@ class _Scheduling:
 
     def _scheduled(self, speculative: SpeculativeLoop | None) -> LoopSchedule | str:
         """The schedule of the loop, or of its speculative form."""
-        loop = self.loop
-        inside = [group for group in self.load_groups if any(s is group.parent for s in walk(loop.body))]
+        loop, inside = self.loop, self._inside()
         if any(group.parent is not loop.body for group in inside):
             return "it loads tiles in branches or inner loops"
-        changed, tiles = (loop, ()) if speculative is None else (speculative.loop, speculative.tiles)
-
-        def of_body(operands: tuple[Buffer, ...], ready: For) -> LoopSchedule | str:
-            return self._of_body(ready, (*operands, *tiles), speculative, inside)
-
-        if self.placed is not None:
-            return of_body((), loop)
+        changed = loop if speculative is None else speculative.loop
         whole, parts = (prepared(loop, changed, self.launch, separate=separate) for separate in (False, True))
-        best = of_body(*whole)
-        if len(flat_statements(whole[1].body)) == len(flat_statements(parts[1].body)):
+        best = self._of_body(whole, speculative, inside)
+        if len(whole.origins) == len(parts.origins):
             return best
-        apart = of_body(*parts)
+        apart = self._of_body(parts, speculative, inside)
         if isinstance(best, str) or isinstance(apart, str):
             return best if isinstance(apart, str) else apart
         return apart if apart.applies and apart.cycles < best.cycles * (1 - MIN_REORDER_GAIN) else best
 
     def _of_body(
-        self,
-        ready: For,
-        operands: tuple[Buffer, ...],
-        speculative: SpeculativeLoop | None,
-        inside: Sequence[LoadGroup],
+        self, made: PreparedLoop, speculative: SpeculativeLoop | None, inside: Sequence[LoadGroup]
     ) -> LoopSchedule | str:
         """The schedule of a prepared loop, whose tiles `inside` are loaded in it."""
+        ready, operands = made.loop, (*made.operands, *(() if speculative is None else speculative.tiles))
         body = consumer_body(ready, inside)
         if is_allocated_across(body):
             return "it allocates buffers"
@@ -334,16 +344,17 @@ class _Scheduling:
         if computed and not best.applies:
             doubled = found(computed)
             best = doubled if doubled.applies else best
-        required = self.saved
+        required, placement_runs = self.saved, () if self.saved is None else self.saved.order
         if required is None and self.placed is not None and len(body.statements) > 1:
-            required = self.placed.of_consumers(body)
-            if required is None:
+            of_user = self._places(speculative)
+            if of_user is None:
                 return "its statements are not those of the program"
+            places = [of_user[made.origins[stmt]] for stmt in body.statements]
+            required, placement_runs = placed_at(places), tuple(run for _, run in places)
         if required is not None:
             if reason := _violation(body, best.graph, required):
                 return reason
-            stage, sequence = required.stage, required.sequence
-            kept = ModuloSchedule(stage, sequence, cycles_of(best.graph, stage, sequence))
+            kept = schedule_of_runs(best.graph, required.stage, placement_runs)
             best = dataclasses.replace(best, schedule=kept, required=True)
         if best.schedule.stages == 1 and consumers > 1:
             best = dataclasses.replace(best, computed=computed)

@@ -11,16 +11,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from tilelang.ir.buffer import Scope
 from tilelang.ir.expr import Var
 from tilelang.ir.stmt import For, Launch, PipelineSpec, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk
-from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.records import record
-from tilelang.saved_schedule import Placement, in_sequence
+from tilelang.saved_schedule import Placement
 from tilelang.schedule.loop_body import LoopBody
-from tilelang.schedule.placement_legality import by_hand
+from tilelang.transforms.statement_places import by_hand, runs
 
 
 @record(slots=True, eq=False)
@@ -30,32 +28,37 @@ class PlacedLoop:
     statements: tuple[Stmt, ...]
     placement: Placement
 
-    def of_consumers(self, body: LoopBody) -> Placement | None:
-        """The placement of the statements that consumers run; None if they are not the user's."""
-        left, numbers = list(body.statements), list[int]()
-        for number, stmt in enumerate(self.statements):
-            if left and (stmt is left[0] or isinstance(stmt, Gemm) and isinstance(left[0], Gemm)):
-                numbers.append(number)
-                del left[0]
-        if left:
-            return None
-        return self._among(numbers)
+    def places_of(self, statements: Sequence[Stmt]) -> list[tuple[int, int]] | None:
+        """The stage and the run of statements of consumers; None if they are not the user's.
+
+        Args:
+            statements: What is left of the user's in program order; an operator may have become several.
+        """
+        found = runs(self.placement, self.statements)
+        low = min((self.placement.stage[n] for n, run in enumerate(found) if run is not None), default=0)
+        places: list[tuple[int, int]] = []
+        number = -1
+        for stmt in statements:
+            number = self._number_of(stmt, number)
+            run = None if number < 0 else found[number]
+            if run is None:
+                return None
+            places.append((self.placement.stage[number] - low, run))
+        return places
+
+    def _number_of(self, stmt: Stmt, before: int) -> int:
+        """The number of a statement behind one with another number, or of which both are parts; -1 if it is none."""
+        later = range(before + 1, len(self.statements))
+        return next((n for n in (*later, before) if n >= 0 and _is_made_of(stmt, self.statements[n])), -1)
 
     @property
     def places_loads_alone(self) -> bool:
         """Whether all statements but loads keep the order of the program, in one stage."""
-        others = [number for number, stmt in enumerate(self.statements) if not _loads(stmt)]
-        return self._among(others) == in_sequence((0,) * len(others), range(len(others)))
-
-    def _among(self, numbers: Sequence[int]) -> Placement:
-        """The placement of some of the statements in relation to each other."""
-        stage = [self.placement.stage[number] for number in numbers]
-        sequence = sorted(range(len(numbers)), key=lambda each: self.placement.order[numbers[each]])
-        return in_sequence([each - min(stage, default=0) for each in stage], sequence)
+        return set(runs(self.placement, self.statements)) <= {None, 0}
 
 
-def _loads(stmt: Stmt) -> bool:
-    return isinstance(stmt, Copy) and (stmt.src.buffer.scope, stmt.dst.buffer.scope) == (Scope.GLOBAL, Scope.SHARED)
+def _is_made_of(stmt: Stmt, original: Stmt) -> bool:
+    return type(stmt) is type(original) and stmt.loc == original.loc
 
 
 Placed = Mapping[Var, PlacedLoop]
