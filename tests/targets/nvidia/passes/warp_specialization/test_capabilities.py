@@ -3,11 +3,13 @@
 import dataclasses
 
 import numpy as np
+import pytest
 from specialized import TABLE, context, gemm_kernel, launch_of
 
 import tilelang
 import tilelang.language as T
 from tilelang.dtypes import SCALARS
+from tilelang.ir.stmt import Launch
 from tilelang.ir.visit import walk
 from tilelang.ops.gemm import Gemm
 from tilelang.schedule.load_groups import flatten_sequences
@@ -90,6 +92,48 @@ def test_workspaces_are_loaded_by_maps_too():
     c = np.zeros((256, 256), np.float16)
     kernel(a, b, c)
     np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), rtol=1e-2, atol=5e-2)
+
+
+def results_in_a_workspace(through_tile, m=200, n=192, k=150):
+    """A product that waits in a temporary of global memory for another kernel."""
+
+    @T.prim_func
+    def main(A: T.Tensor((m, k), "float16"), B: T.Tensor((k, n), "float16"), C: T.Tensor((m, n), "float16")):
+        W = T.alloc_global((m, n), "float16")
+        with T.Kernel(T.ceildiv(n, 128), T.ceildiv(m, 128), threads=256) as (bx, by):
+            A_s, B_s = T.alloc_shared((128, 64), "float16"), T.alloc_shared((64, 128), "float16")
+            C_l, C_s = T.alloc_fragment((128, 128), "float32"), T.alloc_shared((128, 128), "float16")
+            T.clear(C_l)
+            for step in T.Pipelined(T.ceildiv(k, 64), num_stages=3):
+                T.copy(A[by * 128, step * 64], A_s)
+                T.copy(B[step * 64, bx * 128], B_s)
+                T.gemm(A_s, B_s, C_l)
+            if through_tile:
+                T.copy(C_l, C_s)
+                T.copy(C_s, W[by * 128, bx * 128])
+            else:
+                T.copy(C_l, W[by * 128, bx * 128])
+        with T.Kernel(m, threads=64) as row:
+            for i in T.Parallel(n):
+                C[row, i] = W[row, i] + W[(row + 1) % m, i]
+
+    return main
+
+
+@pytest.mark.parametrize("through_tile", [False, True])
+def test_results_in_a_workspace_are_stored_asynchronously_where_the_program_has_a_tile_for_them(through_tile):
+    func = results_in_a_workspace(through_tile)
+    launch = flatten_sequences(next(stmt for stmt in walk(func.body) if isinstance(stmt, Launch)))
+    assert through_tile == bool(target_capabilities(func, TABLE, context()).epilogue_stores(launch, 256))
+    sizes = {"m": 136, "n": 72, "k": 104}
+    kernel = tilelang.compile(results_in_a_workspace(through_tile, **sizes), target="sm_90a", execution_backend="simulator")
+    assert through_tile == ("stores through shared memory" in kernel.explain())
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-2, 3, shape).astype(np.float16) for shape in ((136, 104), (104, 72)))
+    c = np.zeros((136, 72), np.float16)
+    kernel(a, b, c)
+    product = a.astype(np.float32) @ b.astype(np.float32)
+    np.testing.assert_array_equal(c, product + np.roll(product, -1, axis=0))
 
 
 def test_warpgroups_divide_columns_where_the_plan_of_a_gemm_says_so():

@@ -45,7 +45,8 @@ class TargetCapabilities:
         lowerings: The table.
         context: The target and the compile options.
         parameters: The tensors of the function, for which the host can make tensor maps.
-        workspaces: Others for which it can, of constant shape; what is stored there stays in L2 and needs no staging.
+        workspaces: Others for which it can, of constant shape; what is stored there stays in L2 and needs no staging
+            but that of the program.
         layouts: The layouts of shared tiles that are fixed already.
     """
 
@@ -88,12 +89,13 @@ class TargetCapabilities:
         """The copies and atomic additions of results that TMA can do: see `find_epilogue_stores`."""
 
         def can_store(copy: ToGlobal) -> str:
-            if copy.dst.buffer.storage not in self.parameters:
-                return f"'{copy.dst.buffer.name}' is no parameter"
+            if copy.dst.buffer.storage not in self.parameters | self.workspaces:
+                return f"'{copy.dst.buffer.name}' has no tensor map"
             name = COPY_TMA_STORE if isinstance(copy, Copy) else ATOMIC_TMA_REDUCE
             return self._once(copy, name, threads, lambda: self._refusal(copy, name, threads))
 
-        return find_epilogue_stores(launch, can_store, independent_loops)
+        found = find_epilogue_stores(launch, can_store, independent_loops)
+        return tuple(s for s in found if s.writer is not None or s.copy.dst.buffer.storage in self.parameters)
 
     def wgmma_refusal(self, gemm: Gemm, threads: int) -> str:
         """Why `threads` threads cannot do a gemm by wgmma; empty if they can.
