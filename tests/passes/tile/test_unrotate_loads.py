@@ -10,6 +10,7 @@ from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import For, If, Launch
 from tilelang.ir.visit import walk
 from tilelang.ops.copy import Copy
+from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import PassContext
 from tilelang.passes.tile import inline_bindings
 from tilelang.passes.tile.unrotate_loads import PASS
@@ -165,6 +166,124 @@ def with_written_source(K, K_s, at, j, count, C_l):
 def with_another_writer(K, K_s, at, j, count, C_l):
     K_s[0, 0] = 1
     T.copy(K[(j + 1) * 64, 0], K_s)
+
+
+# -- under conditions on data ------------------------------------------------------------------------------------
+def masked(within, first=None, read=lambda at, j: at[j] > 1, rows=64 * N, stages=2):
+    """Products of the tiles that a table selects, loaded for the next iteration."""
+
+    @T.prim_func
+    def main(K: T.Tensor((rows, 64), "float16"), at: T.Tensor((N + 1,), "int32"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            K_s = T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            T.clear(C_l)
+            if first is None:
+                if at[0] > 1:
+                    T.copy(K[0, 0], K_s)
+            else:
+                first(K, K_s, at)
+            for j in T.Pipelined(N, num_stages=stages):
+                if read(at, j):
+                    T.gemm(K_s, K_s, C_l, transpose_A=True)
+                within(K, K_s, at, j, C_l)
+            T.copy(C_l, C)
+
+    return main
+
+
+@T.macro
+def selected(K, K_s, at, j, C_l):
+    if j + 1 < N:
+        if at[j + 1] > 1:
+            T.copy(K[(j + 1) * 64, 0], K_s)
+
+
+@T.macro
+def selected_at_once(K, K_s, at, j, C_l):
+    if T.And(j + 1 < N, at[j + 1] > 1):
+        T.copy(K[(j + 1) * 64, 0], K_s)
+
+
+@T.macro
+def selected_by_name(K, K_s, at, j, C_l):
+    chosen = at[j + 1]
+    if chosen > 1:
+        if j < N - 1:
+            T.copy(K[(j + 1) * 64, 0], K_s)
+
+
+@T.macro
+def selected_more(K, K_s, at, j, C_l):
+    if j + 1 < N:
+        if at[j + 1] > 2:
+            T.copy(K[(j + 1) * 64, 0], K_s)
+
+
+@T.macro
+def selected_where_this_one_is(K, K_s, at, j, C_l):
+    if at[j] > 1:
+        if at[j + 1] > 1:
+            T.copy(K[(j + 1) * 64, 0], K_s)
+
+
+def unconditional_first(K, K_s, at):
+    T.copy(K[0, 0], K_s)
+
+
+@T.macro
+def another_first(K, K_s, at):
+    if at[0] > 2:
+        T.copy(K[0, 0], K_s)
+
+
+SELECTED = {
+    "nested": masked(selected),
+    "at once": masked(selected_at_once),
+    "by name": masked(selected_by_name),
+    "first one always": masked(selected, unconditional_first),
+    "with more to read": masked(selected, read=lambda at, j: T.And(at[j] > 1, j != 2)),
+    "of a part of the rows": masked(selected, rows=64 * N - 24),
+}
+
+
+@pytest.mark.parametrize("name", SELECTED)
+def test_a_load_under_a_condition_on_data_goes_to_the_branch_that_reads_it(name):
+    func = unrotated(SELECTED[name])
+    (branch,) = (s for s in walk(func.body) if isinstance(s, If))
+    load, gemm = flat_statements(branch.then_body)
+    assert "j * 64" == to_text(load.src.start[0]) and isinstance(gemm, Gemm)
+    assert load.dst.buffer is gemm.a.buffer
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("name", SELECTED)
+def test_loops_over_what_data_selects_compute_the_same_with_a_producer(name, arch):
+    func, rng = SELECTED[name], np.random.default_rng(5)
+    keys = rng.integers(-2, 3, func.params[0].buffer.static_shape).astype(np.float16)
+    for seed in range(4):
+        table = np.random.default_rng(seed).integers(0, 4, N + 1).astype(np.int32)
+        results = []
+        for backend, target in (("reference", "cpu"), ("simulator", {"kind": "cuda", "arch": arch})):
+            kernel = tilelang.compile(func, target=target, execution_backend=backend)
+            assert "sm_90a" not in str(target) or " specialized: " in kernel.explain()
+            C = np.zeros((64, 64), np.float32)
+            kernel(keys, table, C)
+            results.append(C)
+        np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize(
+    "func",
+    [
+        pytest.param(masked(selected_more), id="selects fewer loads"),
+        pytest.param(masked(selected_where_this_one_is), id="under the condition of the one before"),
+        pytest.param(masked(selected, another_first), id="fewer first ones"),
+    ],
+)
+def test_what_may_be_read_without_a_load_stays(func):
+    func = inline_bindings.PASS.run(func, PassContext())
+    assert PASS.run(func, PassContext()) is func
 
 
 LEFT = {

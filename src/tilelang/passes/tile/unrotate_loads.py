@@ -12,7 +12,8 @@ Takes a tile-level function, gives one in which the loads in front of such a loo
 A program that keeps one tile so waits for each load; the pipelines of every machine begin with a load that fills its
 tile for the same iteration, and run it ahead in as many stages as fit. Invariant: what the program computes is the
 same. The tile is read in the loop alone, before it is loaded again; nothing that decides what is loaded is written
-meanwhile, and conditions around the load hold wherever there is a next iteration.
+meanwhile, and conditions around the load hold wherever there is a next iteration, or one that reads the tile: a load
+under a condition on data, such as a mask of blocks, goes to the branch under that condition in which the tile is read.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Launch, Seq, Stmt
 from tilelang.ir.visit import (
+    Rewriter,
     defined_variables,
     loads_of,
     substitute,
@@ -55,13 +57,13 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
 
 @record(slots=True, eq=False)
 class _Load:
-    """A load within a loop.
+    """A load within a loop, or in front of it.
 
     Attributes:
         copy: The load.
-        statement: The number of the loop's statement that it is, or in whose branches it stands.
+        statement: The number of the statement of its sequence that it is, or in whose branches it stands.
         branches: The branches around it, outermost first.
-        values: The values of the names that are bound in front of it in the loop.
+        values: The values of the names that are bound in front of it in that sequence.
     """
 
     copy: Copy
@@ -109,91 +111,141 @@ class _Loads:
     def _with_loop(self, before: list[Stmt], loop: For, domain: Domain) -> list[Stmt]:
         """The statements in front of a loop, and the loop."""
         body = flat_statements(loop.body)
-        loads = list(_loads(body))
-        if not any(isinstance(stmt, Copy) for stmt in before) or not loads or any(map(_synchronizes, walk(loop))):
+        firsts, loads = list(_loads(before)), list(_loads(body))
+        if not firsts or not loads or any(map(_synchronizes, walk(loop))):
             return [*before, loop]
         for stmt in before:
             domain = facts_after(stmt, domain)
-        moved: dict[Copy, Copy] = {}
+        moved: dict[Copy, tuple[Copy, If | None]] = {}
         dropped: set[Stmt] = set()
         for tile in dict.fromkeys(load.copy.dst.buffer for load in loads):
-            rotation = _Rotation(loop, before, domain, self._writers)
-            pairs = self._pairs(tile, before, body, loads)
-            made = {load.copy: rotation.in_its_iteration(first, load) for first, load in pairs}
+            rotation = _Rotation(loop, before, body, domain)
+            pairs, readers = self._pairs(tile, firsts, body, loads)
+            made = {load.copy: rotation.in_its_iteration(first, load, readers) for first, load in pairs}
             if made and None not in made.values():
                 moved |= {old: new for old, new in made.items() if new is not None}
-                dropped |= {*made, *(first for first, _ in pairs)}
+                dropped |= {*made, *(first.copy for first, _ in pairs)}
         if not moved:
             return [*before, loop]
-        names = dict.fromkeys(f"'{new.dst.buffer.name}'" for new in moved.values())
+        names = dict.fromkeys(f"'{new.dst.buffer.name}'" for new, _ in moved.values())
         is_loaded, reads = ("is loaded", "reads it") if len(names) == 1 else ("are loaded", "reads them")
         where = f"in the iteration that {reads}, not in the one before"
         self._notes.append(Note(f"T.Pipelined: {' and '.join(names)} {is_loaded} {where}", loop.loc))
-        branches = {load.branches for load in loads if load.copy in moved}
-        emptied = _without_copies([stmt for stmt in body if stmt not in dropped], dropped, branches)
-        made_body = without_unused_bindings(Seq((*moved.values(), *emptied), loc=loop.body.loc), _names(loop.body))
-        return [*(s for s in before if s not in dropped), dataclasses.replace(loop, body=made_body)]
+        around = {branch for load in (*firsts, *loads) if load.copy in dropped for branch in load.branches}
+        in_branches: dict[If, list[Copy]] = {}
+        for new, branch in moved.values():
+            if branch is not None:
+                in_branches.setdefault(branch, []).append(new)
+        emptied = map(_WithLoads(in_branches).visit, _without_copies(body, dropped, around))
+        parts = (*(new for new, branch in moved.values() if branch is None), *(s for s in emptied if s is not None))
+        made_body = without_unused_bindings(Seq(parts, loc=loop.body.loc), _names(loop.body))
+        return [*_without_copies(before, dropped, around), dataclasses.replace(loop, body=made_body)]
 
     def _pairs(
-        self, tile: Buffer, before: Sequence[Stmt], body: Sequence[Stmt], loads: Sequence[_Load]
-    ) -> list[tuple[Copy, _Load]]:
-        """The loads of a tile in front of a loop, each with that of the same part within; none if others touch it."""
+        self, tile: Buffer, firsts: Sequence[_Load], body: Sequence[Stmt], loads: Sequence[_Load]
+    ) -> tuple[list[tuple[_Load, _Load]], list[Stmt]]:
+        """The loads of a tile in front of a loop, each with that of the same part within, and the tile's readers.
+
+        None if others touch it.
+        """
         within = [load for load in loads if load.copy.dst.buffer is tile]
         pairs = [
             (first, load)
             for load in within
-            for first in before
-            if isinstance(first, Copy) and same_region(first.dst, load.copy.dst) and _are_alike(first, load.copy)
+            for first in firsts
+            if same_region(first.copy.dst, load.copy.dst) and _are_alike(first.copy, load.copy)
         ]
-        ours: set[Stmt] = {stmt for first, load in pairs for stmt in (first, load.copy)}
+        ours: set[Stmt] = {each.copy for pair in pairs for each in pair}
         readers = [stmt for stmt in self._touching[tile.storage] if stmt not in ours]
         ahead = {stmt for each in body[: min(load.statement for load in within)] for stmt in walk(each)}
         alone = ours == set(self._writers[tile.storage]) and len(ours) == 2 * len(within) == 2 * len(pairs)
-        return pairs if alone and readers and ahead.issuperset(readers) and tile.storage not in self._viewed else []
+        fits = alone and readers and ahead.issuperset(readers) and tile.storage not in self._viewed
+        return (pairs, readers) if fits else ([], [])
 
 
 @record(slots=True, eq=False)
 class _Rotation:
-    """A loop, with the statements in front of it in its sequence, the facts there, and the writers of each storage."""
+    """A loop and its statements, with the statements in front of it in its sequence, and the facts there."""
 
     loop: For
     before: Sequence[Stmt]
+    body: Sequence[Stmt]
     domain: Domain
-    writers: Mapping[Buffer, Sequence[Stmt]]
 
-    def in_its_iteration(self, first: Copy, load: _Load) -> Copy | None:
-        """A load in the iteration that reads its tile, the first of which reads that of `first`; None if unproven."""
-        loop, copy = self.loop, load.copy
-        values = _bound(self.before[: self.before.index(first)])
-        known = {var: value for var, value in values.items() if self._keeps(value, self._written(0))}
-        written = self._written(self.before.index(first))
-        inner = {var for stmt in walk(loop.body) for var in defined_variables(stmt)}
-        indices = [substitute(index, load.values) for index in copy.source_indices]
+    def in_its_iteration(self, first: _Load, load: _Load, readers: Sequence[Stmt]) -> tuple[Copy, If | None] | None:
+        """A load in the iteration that reads its tile, the first of which reads that of `first`; None if unproven.
+
+        With it, the branch at whose beginning it goes; None for that of the iteration.
+        """
+        var, step = self.loop.var, self.loop.step
+        known = {name: value for name, value in first.values.items() if self._keeps(value, self._written(0))}
+        written = self._written(first.statement)
+        inner = {name for stmt in walk(self.loop.body) for name in defined_variables(stmt)}
+        inner |= first.values.keys() - _bound(self.before[: first.statement]).keys()
+        indices = [substitute(index, load.values) for index in load.copy.source_indices]
         conditions = [substitute(branch.condition, load.values) for branch in load.branches]
-        deciding = [*indices, *conditions]
-        if copy.src.buffer.storage in written or not all(self._keeps(each, written) for each in deciding):
-            return None
-        if not all(self._keeps(index, written) for index in first.source_indices):
+        begins = [substitute(index, first.values if first.branches else {}) for index in first.copy.source_indices]
+        at_first = [substitute(branch.condition, first.values) for branch in first.branches]
+        runs = self.loop.start < self.loop.stop if step > 0 else self.loop.start > self.loop.stop
+        before = self.domain.assume(runs)
+        deciding = [*indices, *conditions, *begins, *at_first]
+        if load.copy.src.buffer.storage in written or not all(self._keeps(each, written) for each in deciding):
             return None
         if any(not inner.isdisjoint(variables_of(each)) for each in deciding):
             return None
-        var, step = loop.var, loop.step
-        later = self.domain.with_loop(var, loop.start + step, loop.stop, step)
-        if not all(proves(substitute(each, {var: var - step}), later) for each in conditions):
-            return None
-        inside = self.domain.with_loop(var, loop.start, loop.stop, step)
+        later = self.domain.with_loop(var, self.loop.start + step, self.loop.stop, step)
+        conditions = [substitute(each, {var: var - step}) for each in conditions]
+        branch = None
+        if not all(proves(each, before) for each in at_first) or not all(proves(each, later) for each in conditions):
+            branch = self._reading_branch(readers, at_first, conditions, before, later)
+            if branch is None:
+                return None
+        inside = self.domain.with_loop(var, self.loop.start, self.loop.stop, step)
         made: list[Expr] = []
-        for initial, index in zip(first.source_indices, indices, strict=True):
-            begin = substitute(index, {var: loop.start - step})
+        for initial, index in zip(begins, indices, strict=True):
+            begin = substitute(index, {var: self.loop.start - step})
             index = simplify(substitute(index, {var: var - step}), inside)
             both = (simplify(substitute(each, known), self.domain) for each in (initial, begin))
             if not proves(operator.eq(*both), self.domain):
                 if loads_of(initial) or loads_of(index):
                     return None
-                index = select(var == loop.start, initial, index)
+                index = select(var == self.loop.start, initial, index)
             made.append(index)
-        rank = len(copy.src.start)
-        return dataclasses.replace(copy, src=Region(copy.src.buffer, tuple(made[:rank]), tuple(made[rank:])))
+        rank = len(load.copy.src.start)
+        source = Region(load.copy.src.buffer, tuple(made[:rank]), tuple(made[rank:]))
+        return dataclasses.replace(load.copy, src=source), branch
+
+    def _reading_branch(
+        self,
+        readers: Sequence[Stmt],
+        at_first: Sequence[Expr],
+        conditions: Sequence[Expr],
+        first: Domain,
+        later: Domain,
+    ) -> If | None:
+        """The branch around all readers whose conditions imply those of a load; None if there is none.
+
+        Args:
+            readers: All statements that read the tile.
+            at_first: The conditions of the load in front of the loop.
+            conditions: Those of the load for an iteration, in that iteration.
+            first: The facts in front of the loop where it has an iteration.
+            later: The facts in all iterations but the first.
+        """
+        start, statements, bound = {self.loop.var: self.loop.start}, list(self.body), dict[Var, Expr]()
+        while len(reading := [s for s in statements if not set(readers).isdisjoint(walk(s))]) == 1:
+            branch = reading[0]
+            if not isinstance(branch, If) or branch.else_body is not None:
+                return None
+            bound = _bound(statements[: statements.index(branch)], bound)
+            condition = substitute(branch.condition, bound)
+            later = later.assume(simplify(condition, later), momentary=True)
+            first = first.assume(simplify(substitute(condition, start), first), momentary=True)
+            if all(proves(simplify(each, later), later) for each in conditions):
+                if all(proves(simplify(each, first), first) for each in at_first):
+                    return branch
+            statements = flat_statements(branch.then_body)
+        return None
 
     def _written(self, position: int) -> set[Buffer]:
         """What the loop writes, and the statements in front of it from a position on."""
@@ -253,11 +305,25 @@ def _are_alike(first: Copy, second: Copy) -> bool:
     return same and first.src.buffer is second.src.buffer and first.barrier is None and not first.is_async
 
 
-def _without_copies(body: Sequence[Stmt], copies: set[Stmt], branches: set[tuple[If, ...]]) -> list[Stmt]:
-    """The statements of a loop without moved copies, and without branches around them that hold nothing else."""
-    around = {branch for each in branches for branch in each}
+class _WithLoads(Rewriter):
+    """Puts loads at the beginning of branches."""
+
+    def __init__(self, loads: Mapping[If, Sequence[Copy]]) -> None:
+        self._loads = loads
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if not isinstance(node, If) or node not in self._loads:
+            return self.rebuild_stmt(node)
+        body = (*self._loads[node], *flat_statements(node.then_body))
+        return dataclasses.replace(node, then_body=Seq(body, loc=node.then_body.loc))
+
+
+def _without_copies(body: Sequence[Stmt], copies: set[Stmt], around: set[If]) -> list[Stmt]:
+    """The statements of a sequence without moved copies, and without branches around them that hold nothing else."""
     left: list[Stmt] = []
     for stmt in body:
+        if stmt in copies:
+            continue
         if stmt in around:
             stmt = without_unused_bindings(without(stmt, copies), _names(stmt))
             if all(isinstance(each, Seq | If) for each in walk(stmt)):
