@@ -14,6 +14,7 @@ from tilelang.passes.tile import (
     inline_bindings,
     recognize_online_softmax,
     reduce_flags,
+    separate_fills,
     unrotate_loads,
     use_minnum_maxnum,
     warn_serialized_loops,
@@ -31,6 +32,7 @@ FRONT_END: tuple[Pass, ...] = (
     inline_bindings.PASS,
     drop_empty_loops.PASS,
     unrotate_loads.PASS,
+    separate_fills.PASS,
     apply_tensor_layouts.PASS,
 )
 """From the staged program to a checked one of the operators that targets lower; the same for all targets."""

@@ -76,6 +76,19 @@ def from_table(K, K_s, at, j, count, C_l):
     T.copy(K[row * 64, 0], K_s)
 
 
+def behind_another_writer(K, K_s, at, j, count, C_l):
+    K_s[0, 0] = 1
+    T.copy(K[(j + 1) * 64, 0], K_s)
+
+
+@T.macro
+def behind_another_load(K, K_s, at, j, count, C_l):
+    T.copy(K[at[j] * 64, 0], K_s)
+    T.gemm(K_s, K_s, C_l)
+    if j + 1 < N:
+        T.copy(K[(j + 1) * 64, 0], K_s)
+
+
 def first_from_table(K, K_s, at):
     T.copy(K[at[0] * 64, 0], K_s)
 
@@ -85,6 +98,7 @@ ROTATED = [
     pytest.param(kernel(guarded), "j * 64", id="guarded"),
     pytest.param(kernel(guarded_twice), "j * 64", id="in inner branches beside others"),
     pytest.param(kernel(plain, lambda K, K_s, at: T.copy(K[64, 0], K_s), start=1), "j * 64", id="from another start"),
+    pytest.param(kernel(behind_another_writer), "j * 64", id="behind another writer"),
     pytest.param(kernel(from_table, first_from_table), "at[j] * 64", id="from a table"),
     pytest.param(
         kernel(plain, lambda K, K_s, at: T.copy(K[128, 0], K_s)), "T.if_then_else(j == 0, 128, j * 64)", id="from another place"
@@ -110,6 +124,13 @@ def test_the_loop_computes_the_same(func, row, arch):
         tilelang.compile(func, target=target, execution_backend=backend)(keys, table, C)
         results.append(C)
     np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_a_load_stands_before_another_one_of_its_tile(arch):
+    func = kernel(behind_another_load)
+    assert [("j * 64", True), ("at[j] * 64", True)] == loads(unrotated(func))
+    test_the_loop_computes_the_same(func, "", arch)
 
 
 def test_branches_keep_what_else_is_in_them():
@@ -163,9 +184,9 @@ def with_written_source(K, K_s, at, j, count, C_l):
     K[0, 0] = 1
 
 
-def with_another_writer(K, K_s, at, j, count, C_l):
-    K_s[0, 0] = 1
+def written_behind(K, K_s, at, j, count, C_l):
     T.copy(K[(j + 1) * 64, 0], K_s)
+    K_s[0, 0] = 1
 
 
 # -- under conditions on data ------------------------------------------------------------------------------------
@@ -295,7 +316,7 @@ LEFT = {
     "at a moved place": kernel(at_a_moved_place),
     "of a part": kernel(of_a_part),
     "of what is written": kernel(with_written_source),
-    "with another writer": kernel(with_another_writer),
+    "written behind it": kernel(written_behind),
     "from two tables": kernel(from_table, lambda K, K_s, at: T.copy(K[at[1] * 64, 0], K_s)),
     "not pipelined": kernel(plain, stages=0),
     "placed": kernel(plain, order=[0, 1], stage=[0, 0]),

@@ -11,7 +11,7 @@ Takes a tile-level function, gives one in which the loads in front of such a loo
 
 A program that keeps one tile so waits for each load; the pipelines of every machine begin with a load that fills its
 tile for the same iteration, and run it ahead in as many stages as fit. Invariant: what the program computes is the
-same. The tile is read in the loop alone, before it is loaded again; nothing that decides what is loaded is written
+same. The tile is used in the loop alone, before that load; nothing that decides what is loaded is written
 meanwhile, and conditions around the load hold wherever there is a next iteration, or one that reads the tile: a load
 under a condition on data, such as a mask of blocks, goes to the branch under that condition in which the tile is read.
 """
@@ -77,13 +77,10 @@ class _Loads:
 
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
-        self._writers: dict[Buffer, list[Stmt]] = {}  # the statements that write a storage
         self._touching: dict[Buffer, list[Stmt]] = {}
         self._viewed: set[Buffer] = set()
         self._notes: list[Note] = []
         for stmt in walk(launch.body):
-            for buffer in set(written_buffers(stmt)):
-                self._writers.setdefault(buffer.storage, []).append(stmt)
             for storage in set(shared_storages(stmt)):
                 self._touching.setdefault(storage, []).append(stmt)
             if isinstance(stmt, Alloc) and stmt.buffer.view_of is not None:
@@ -120,8 +117,8 @@ class _Loads:
         dropped: set[Stmt] = set()
         for tile in dict.fromkeys(load.copy.dst.buffer for load in loads):
             rotation = _Rotation(loop, before, body, domain)
-            pairs, readers = self._pairs(tile, firsts, body, loads)
-            made = {load.copy: rotation.in_its_iteration(first, load, readers) for first, load in pairs}
+            pairs, users = self._pairs(tile, firsts, body, loads)
+            made = {load.copy: rotation.in_its_iteration(first, load, users) for first, load in pairs}
             if made and None not in made.values():
                 moved |= {old: new for old, new in made.items() if new is not None}
                 dropped |= {*made, *(first.copy for first, _ in pairs)}
@@ -144,23 +141,19 @@ class _Loads:
     def _pairs(
         self, tile: Buffer, firsts: Sequence[_Load], body: Sequence[Stmt], loads: Sequence[_Load]
     ) -> tuple[list[tuple[_Load, _Load]], list[Stmt]]:
-        """The loads of a tile in front of a loop, each with that of the same part within, and the tile's readers.
+        """The loads of a tile in front of a loop, each with the last one of the same part within, and its other uses.
 
-        None if others touch it.
+        None if it is used elsewhere than in the loop before these loads.
         """
-        within = [load for load in loads if load.copy.dst.buffer is tile]
-        pairs = [
-            (first, load)
-            for load in within
-            for first in firsts
-            if same_region(first.copy.dst, load.copy.dst) and _are_alike(first.copy, load.copy)
-        ]
+        pairs: list[tuple[_Load, _Load]] = []
+        for first in firsts:
+            alike = [load for load in loads if load.copy.dst.buffer is tile and _are_alike(first.copy, load.copy)]
+            pairs += [(first, load) for load in alike[-1:]]
         ours: set[Stmt] = {each.copy for pair in pairs for each in pair}
-        readers = [stmt for stmt in self._touching[tile.storage] if stmt not in ours]
-        ahead = {stmt for each in body[: min(load.statement for load in within)] for stmt in walk(each)}
-        alone = ours == set(self._writers[tile.storage]) and len(ours) == 2 * len(within) == 2 * len(pairs)
-        fits = alone and readers and ahead.issuperset(readers) and tile.storage not in self._viewed
-        return (pairs, readers) if fits else ([], [])
+        others = [stmt for stmt in self._touching[tile.storage] if stmt not in ours]
+        ahead = {stmt for each in body[: min((load.statement for _, load in pairs), default=0)] for stmt in walk(each)}
+        alone = others and ahead.issuperset(others) and len(ours) == 2 * len(pairs)
+        return (pairs, others) if alone and tile.storage not in self._viewed else ([], [])
 
 
 @record(slots=True, eq=False)
@@ -172,7 +165,7 @@ class _Rotation:
     body: Sequence[Stmt]
     domain: Domain
 
-    def in_its_iteration(self, first: _Load, load: _Load, readers: Sequence[Stmt]) -> tuple[Copy, If | None] | None:
+    def in_its_iteration(self, first: _Load, load: _Load, users: Sequence[Stmt]) -> tuple[Copy, If | None] | None:
         """A load in the iteration that reads its tile, the first of which reads that of `first`; None if unproven.
 
         With it, the branch at whose beginning it goes; None for that of the iteration.
@@ -197,7 +190,7 @@ class _Rotation:
         conditions = [substitute(each, {var: var - step}) for each in conditions]
         branch = None
         if not all(proves(each, before) for each in at_first) or not all(proves(each, later) for each in conditions):
-            branch = self._reading_branch(readers, at_first, conditions, before, later)
+            branch = self._using_branch(users, at_first, conditions, before, later)
             if branch is None:
                 return None
         inside = self.domain.with_loop(var, self.loop.start, self.loop.stop, step)
@@ -215,26 +208,26 @@ class _Rotation:
         source = Region(load.copy.src.buffer, tuple(made[:rank]), tuple(made[rank:]))
         return dataclasses.replace(load.copy, src=source), branch
 
-    def _reading_branch(
+    def _using_branch(
         self,
-        readers: Sequence[Stmt],
+        users: Sequence[Stmt],
         at_first: Sequence[Expr],
         conditions: Sequence[Expr],
         first: Domain,
         later: Domain,
     ) -> If | None:
-        """The branch around all readers whose conditions imply those of a load; None if there is none.
+        """The branch around all other uses whose conditions imply those of a load; None if there is none.
 
         Args:
-            readers: All statements that read the tile.
+            users: All other statements that use the tile.
             at_first: The conditions of the load in front of the loop.
             conditions: Those of the load for an iteration, in that iteration.
             first: The facts in front of the loop where it has an iteration.
             later: The facts in all iterations but the first.
         """
         start, statements, bound = {self.loop.var: self.loop.start}, list(self.body), dict[Var, Expr]()
-        while len(reading := [s for s in statements if not set(readers).isdisjoint(walk(s))]) == 1:
-            branch = reading[0]
+        while len(using := [s for s in statements if not set(users).isdisjoint(walk(s))]) == 1:
+            branch = using[0]
             if not isinstance(branch, If) or branch.else_body is not None:
                 return None
             bound = _bound(statements[: statements.index(branch)], bound)
@@ -299,10 +292,11 @@ def _bound(statements: Sequence[Stmt], values: Mapping[Var, Expr] | None = None)
 
 
 def _are_alike(first: Copy, second: Copy) -> bool:
-    """Whether two synchronous loads differ in the place of their source alone."""
+    """Whether two synchronous loads of the same part of a tile differ in the place of their source alone."""
     plain = dataclasses.replace(second, src=first.src, dst=first.dst, loc=first.loc)
     same = all(getattr(plain, field.name) == getattr(first, field.name) for field in dataclasses.fields(first))
-    return same and first.src.buffer is second.src.buffer and first.barrier is None and not first.is_async
+    synchronous = first.barrier is None and not first.is_async
+    return same and synchronous and first.src.buffer is second.src.buffer and same_region(first.dst, second.dst)
 
 
 class _WithLoads(Rewriter):
