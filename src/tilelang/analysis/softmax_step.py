@@ -21,6 +21,7 @@ maximum. So O and total are sums of the same exponentials, relative to m, whatev
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -28,7 +29,7 @@ from tilelang.analysis.accesses import accesses, storages
 from tilelang.analysis.defer_reductions import scaling_of
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.compare import same_expr
-from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, const, int_const
+from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, const, int_const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import For, ParallelLoop, Stmt, Store
@@ -131,7 +132,7 @@ class _Parts:
         if factor is None or not updates:
             return None
         rescale = self._only(lambda s: _scaled(s, factor[1], rank=2))
-        sums = self._separate_sums(factor[1]) or self._added_sums(factor[1])
+        sums = self._separate_sums(factor[1]) or self._scaled_sums(factor[1])
         if rescale is None or sums is None:
             return None
         convert = self._only(lambda s: _copied(s, scores))
@@ -174,13 +175,17 @@ class _Parts:
         added = None if part is None else self._only(lambda s: _scaled_and_added(s, factors, part[1]))
         return None if part is None or added is None else _Sums((part[0], added[0]), added[1], (part[1],))
 
-    def _added_sums(self, factors: Buffer) -> _Sums | None:
-        """Running sums that are scaled, and to which the tile is added."""
+    def _scaled_sums(self, factors: Buffer) -> _Sums | None:
+        """Running sums that are scaled, and to which the tile is added, or its sums are."""
         scaled = self._only(lambda s: _scaled(s, factors, rank=1))
-        added = self._only(lambda s: _row_sums(s, self._scores, clear=False))
-        if scaled is None or added is None or scaled[1] is not added[1]:
+        if scaled is None:
             return None
-        return _Sums((scaled[0], added[0]), added[1])
+        added = self._only(lambda s: _row_sums(s, self._scores, clear=False))
+        if added is not None:
+            return _Sums((scaled[0], added[0]), added[1]) if scaled[1] is added[1] else None
+        part = self._only(lambda s: _row_sums(s, self._scores, clear=True))
+        by_row = None if part is None else self._only(lambda s: _added(s, scaled[1], part[1]))
+        return None if part is None or by_row is None else _Sums((scaled[0], part[0], by_row[0]), scaled[1], (part[1],))
 
 
 def _are_in_order(by_data: Sequence[Stmt], statements: Sequence[Stmt]) -> bool:
@@ -292,13 +297,34 @@ def _is_element(expr: Expr, buffer: Buffer, indices: Sequence[Expr]) -> bool:
 def _exponent(stmt: Stmt, target: Buffer, x: Buffer, maximum: Buffer) -> tuple[str, Expr] | None:
     """The name and the scale of the exponential of x relative to the maximum that a statement stores to a tile."""
     store = _store(stmt, x.rank)
-    if store is None or store.buffer is not target or not isinstance(store.value, Call):
+    if store is None or store.buffer is not target:
         return None
-    call = store.value
-    if call.callee.name not in ("exp", "exp2") or call.dtype != x.dtype:
+    call = _unless_nothing(store.value, maximum, store.indices[:1], exactly_zero=target is x)
+    if not isinstance(call, Call) or call.callee.name not in ("exp", "exp2") or call.dtype != x.dtype:
         return None
     scale = _scale_of(call.args[0], x, maximum, store.indices)
     return None if scale is None else (call.callee.name, scale)
+
+
+def _unless_nothing(expr: Expr, maximum: Buffer, row: Sequence[Expr], *, exactly_zero: bool) -> Expr:
+    """What an expression is in rows with a score; in others it may be a constant, which is multiplied by zeros alone.
+
+    Args:
+        expr: The expression.
+        maximum: The maxima; in rows without scores -inf.
+        row: The index of a row.
+        exactly_zero: Whether that constant has to be 0, as exponentials are there.
+    """
+    match expr:
+        case Select(condition=Binary(op=BinaryOp.EQ, a=a, b=Const(value=limit)), a=Const(value=instead), b=other):
+            fits = instead == 0 or not exactly_zero and math.isfinite(instead)
+            return other if _is_element(a, maximum, row) and limit == -math.inf and fits else expr
+        case Select(condition=Binary(op=BinaryOp.NE) as differs, a=a, b=b):
+            same = dataclasses.replace(differs, op=BinaryOp.EQ)
+            turned = dataclasses.replace(expr, condition=same, a=b, b=a)
+            other = _unless_nothing(turned, maximum, row, exactly_zero=exactly_zero)
+            return expr if other is turned else other
+    return expr
 
 
 def _scale_of(expr: Expr, x: Buffer, maximum: Buffer, indices: Sequence[Expr]) -> Expr | None:
@@ -315,6 +341,9 @@ def _scale_of(expr: Expr, x: Buffer, maximum: Buffer, indices: Sequence[Expr]) -
                 inner = _scale_of(difference, x, maximum, indices) if isinstance(difference, Binary) else None
                 if isinstance(inner, Const) and inner.value == 1:
                     return scale
+        case Binary(op=BinaryOp.DIV, a=difference, b=Const(value=divisor)) if divisor:
+            inner = _scale_of(difference, x, maximum, indices)
+            return const(1 / divisor, x.dtype) if isinstance(inner, Const) and inner.value == 1 else None
     return None
 
 
@@ -344,6 +373,18 @@ def _scaled(stmt: Stmt, factors: Buffer, rank: int) -> Buffer | None:
     if scaling is None or not _is_tile(scaling.buffer, rank):
         return None
     return scaling.buffer if _is_element(scaling.factor, factors, scaling.nest.vars[:1]) else None
+
+
+def _added(stmt: Stmt, total: Buffer, part: Buffer) -> Buffer | None:
+    """The tile of sums to whose elements a statement adds those of another one."""
+    store = _store(stmt, 1)
+    if store is None or store.buffer is not total or not isinstance(store.value, Binary):
+        return None
+    if store.value.op is not BinaryOp.ADD:
+        return None
+    pairs = ((store.value.a, store.value.b), (store.value.b, store.value.a))
+    fits = any(_is_element(a, total, store.indices) and _is_element(b, part, store.indices) for a, b in pairs)
+    return total if fits else None
 
 
 def _scaled_and_added(stmt: Stmt, factors: Buffer, added: Buffer) -> Buffer | None:

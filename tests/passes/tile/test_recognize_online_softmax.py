@@ -1,5 +1,7 @@
 """A softmax over tiles that a program writes as reductions and loops becomes `T.online_softmax` where none can tell."""
 
+import math
+
 import attention_programs
 import numpy as np
 import pytest
@@ -31,6 +33,10 @@ PLACES = {
     "gemm amid the step": ([0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 4], [0] * 10 + [1]),
     "rescaled behind the next search": ([0, 1, 2, 3, 6, 7, 8, 9, 10, 4, 5], [0] * 9 + [1, 1]),
 }
+
+
+# the maximum for which weights are constant, and the constant
+GUARDS = {"guarded": (-math.inf, 0.0), "guarded at 0": (0.0, 0.0), "guarded by 1": (-math.inf, 1.0)}
 
 
 def softmax(what="", *, exponential=T.exp2, logarithm=T.log2):
@@ -80,6 +86,14 @@ def softmax(what="", *, exponential=T.exp2, logarithm=T.log2):
                     if what == "scaled difference":
                         for i in T.Parallel(M):
                             factor[i] = exponential((previous[i] - largest[i]) * SCALE)
+                    elif what == "divided difference":
+                        for i in T.Parallel(M):
+                            factor[i] = exponential((previous[i] - largest[i]) / (1 / SCALE))
+                    elif what in GUARDS:
+                        for i in T.Parallel(M):
+                            factor[i] = T.if_then_else(
+                                largest[i] == -T.infinity("float32"), 1.0, exponential((previous[i] - largest[i]) * SCALE)
+                            )
                     elif what == "another scale":
                         for i in T.Parallel(M):
                             factor[i] = exponential(previous[i] * (2 * SCALE) - largest[i] * (2 * SCALE))
@@ -90,7 +104,15 @@ def softmax(what="", *, exponential=T.exp2, logarithm=T.log2):
                         for i, d in T.Parallel(M, D):
                             acc[i, d] *= factor[i]
                     for i, j in T.Parallel(M, N):
-                        S[i, j] = exponential(S[i, j] * SCALE - largest[i] * SCALE)
+                        if what == "divided difference":
+                            S[i, j] = exponential((S[i, j] - largest[i]) / (1 / SCALE))
+                        elif what in GUARDS:
+                            nothing, instead = GUARDS[what]
+                            S[i, j] = T.if_then_else(
+                                largest[i] != nothing, exponential((S[i, j] - largest[i]) * SCALE), instead
+                            )
+                        else:
+                            S[i, j] = exponential(S[i, j] * SCALE - largest[i] * SCALE)
                         if what == "converted where it is computed":
                             P[i, j] = S[i, j]
                     if what == "added sums":
@@ -104,6 +126,12 @@ def softmax(what="", *, exponential=T.exp2, logarithm=T.log2):
                             for d in T.Parallel(D):
                                 acc[i, d] *= grown
                         T.reduce_sum(S, total, dim=1, clear=False)
+                    elif what == "sums in two loops":
+                        T.reduce_sum(S, row_sum, dim=1)
+                        for i in T.Parallel(M):
+                            total[i] *= factor[i]
+                        for i in T.Parallel(M):
+                            total[i] += row_sum[i]
                     elif what == "scaled after the sum":
                         T.reduce_sum(S, total, dim=1, clear=False)
                         for i in T.Parallel(M):
@@ -152,6 +180,18 @@ def softmax(what="", *, exponential=T.exp2, logarithm=T.log2):
                 if what == "of another row":
                     for i, d in T.Parallel(M, D):
                         acc[i, d] = acc[i, d] / total[0]
+                elif what in ("reciprocal", "reciprocal in its place", "reciprocal alone"):
+                    inverse = total if what == "reciprocal in its place" else T.alloc_fragment((M,), "float32")
+                    for i in T.Parallel(M):
+                        inverse[i] = 1 / total[i]
+                    for i, d in T.Parallel(M, D):
+                        acc[i, d] *= inverse[i]
+                    if what == "reciprocal alone":
+                        T.copy(inverse, L)
+                elif what in ("unless empty", "unless small"):
+                    for i, d in T.Parallel(M, D):
+                        least = 0 if what == "unless empty" else 0.5
+                        acc[i, d] = T.if_then_else(total[i] > least, acc[i, d] / total[i], 0)
                 elif what != "undivided":
                     for i, d in T.Parallel(M, D):
                         acc[i, d] /= total[i]
@@ -245,6 +285,7 @@ def computes_the_same(func, made, tolerance=1e-4):
 SPELLINGS = (
     "", "filled maximum", "maximum of the tile", "maximum in a tile of its own", "sink", "scaled difference", "rescaled early", "added sums", "again",
     "one loop over rows", "converted where it is computed", "converted in a loop", "bound factor",
+    "divided difference", "guarded", "sums in two loops", "reciprocal", "reciprocal in its place", "unless empty",
 )  # fmt: skip
 
 
@@ -289,7 +330,7 @@ def test_its_temporary_tiles_and_statements_go():
         "again from the results", "maximum from elsewhere", "another scale", "scaled after the sum", "changed weights",
         "stored weights", "another product", "sums relative to the maximum", "maximum alone", "that maximum alone", "last factor",
         "logarithm of another scale", "of another row", "undivided", "sink of another scale", "two sinks",
-        "rescaled behind the next search",
+        "rescaled behind the next search", "guarded at 0", "guarded by 1", "reciprocal alone", "unless small",
     ],
 )  # fmt: skip
 def test_a_program_that_can_tell_keeps_its_loops(what):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence, Set
+from collections.abc import Collection, Sequence, Set
 
 from tilelang.analysis.accesses import storages
 from tilelang.analysis.softmax_step import SoftmaxStep, scaled_element, softmax_step
@@ -40,6 +40,7 @@ from tilelang.transforms.distribute_parallel import distributed
 from tilelang.transforms.placed_softmax import with_placed_step
 from tilelang.transforms.separate_conversions import with_separate_conversions
 
+_COMPARISONS = (BinaryOp.EQ, BinaryOp.NE, BinaryOp.LT, BinaryOp.LE, BinaryOp.GT, BinaryOp.GE)
 _BASES = {"exp": ("log", 1.0), "exp2": ("log2", math.log(2))}
 """The inverse of each exponential, and the logarithm of its base."""
 
@@ -172,13 +173,19 @@ def _left_relative(
 ) -> Set[Buffer] | None:
     """Which tiles still depend on the maximum behind statements; None if something else does, too."""
     left = set(relative)
+    inverse: set[Buffer] = set()  # tiles of quotients by the sums, which left holds, too
     for stmt in statements:
-        if _adds_exponentials(stmt, left, step):
+        if _adds_exponentials(stmt, left - inverse, step):
             continue
-        if any(_reads(inner, others) or _depends(inner, left, step) for inner in walk(stmt)):
+        if (quotients := _quotients_by_sums(stmt, left - inverse, step)) is not None:
+            left.add(quotients)
+            inverse.add(quotients)
+            continue
+        if any(_reads(inner, others) or _depends(inner, left, inverse, step) for inner in walk(stmt)):
             return None
         written = storages(stmt).written & left
         left -= {tile for tile in written if tile in overwritten(stmt) or _stores_all(stmt, tile)}
+        inverse &= left
         if written & left:
             return None
     return left
@@ -197,13 +204,25 @@ def _adds_exponentials(stmt: Stmt, relative: Set[Buffer], step: SoftmaxStep) -> 
     return False
 
 
+def _quotients_by_sums(stmt: Stmt, relative: Set[Buffer], step: SoftmaxStep) -> Buffer | None:
+    """The tile in which a statement stores quotients of a constant and the sum of each row, and does nothing else."""
+    if not isinstance(stmt, ParallelLoop) or not isinstance(stmt.body, Store):
+        return None
+    store, tile = stmt.body, stmt.body.buffer
+    match store.value:
+        case Binary(op=BinaryOp.DIV, a=Const(), b=Load(buffer=total, indices=row)) if total is step.total:
+            by_row = len(store.indices) == 1 and same_expr(store.indices[0], row[0]) and _stores_all(stmt, tile)
+            return tile if by_row and total in relative and (tile is total or tile not in relative) else None
+    return None
+
+
 def _is_relative(expr: Expr, row: Expr, relative: Set[Buffer], step: SoftmaxStep) -> bool:
     """Whether an expression is the exponential of something relative to the maximum of a row."""
     if not isinstance(expr, Call) or expr.callee.name != step.function or not isinstance(expr.args[0], Binary):
         return False
     power = expr.args[0]
     shift = scaled_element(power.b, step.maximum)
-    if power.op is not BinaryOp.SUB or shift is None or _expr_depends(power.a, relative, step):
+    if power.op is not BinaryOp.SUB or shift is None or _expr_depends(power.a, relative, (), step):
         return False
     return same_expr(shift[1], step.scale) and same_expr(shift[0].indices[0], row)
 
@@ -227,25 +246,44 @@ def _reads_regions(stmt: Stmt, tiles: Set[Buffer]) -> bool:
     return is_other and any(buffer.storage in tiles for buffer in accessed_buffers(stmt))
 
 
-def _depends(stmt: Stmt, relative: Set[Buffer], step: SoftmaxStep) -> bool:
+def _depends(stmt: Stmt, relative: Set[Buffer], inverse: Set[Buffer], step: SoftmaxStep) -> bool:
     """Whether a statement itself computes something that depends on what tiles are relative to."""
     if isinstance(stmt, Store):
-        return any(_expr_depends(root, relative, step) for root in expressions(stmt))
+        return any(_expr_depends(root, relative, inverse, step) for root in expressions(stmt))
     return _reads(stmt, relative)
 
 
-def _expr_depends(expr: Expr, relative: Set[Buffer], step: SoftmaxStep) -> bool:
+def _expr_depends(expr: Expr, relative: Set[Buffer], inverse: Collection[Buffer], step: SoftmaxStep) -> bool:
+    sums = step.total in relative and step.total not in inverse
     match expr:
         case Load(buffer=buffer) if buffer.storage in relative:
             return True
         case Binary(op=BinaryOp.DIV, a=Load(buffer=a) as output, b=Load(buffer=b) as total):
             same_row = same_expr(output.indices[0], total.indices[0])
-            if a is step.output and b is step.total and {a, b} <= relative and same_row:
+            if a is step.output and b is step.total and a in relative and sums and same_row:
+                return False
+        case Binary(op=BinaryOp.MUL, a=a, b=b):
+            if step.output in relative and any(_is_quotient(*each, inverse, step) for each in ((a, b), (b, a))):
                 return False
         case Binary(op=BinaryOp.ADD, a=a, b=b):
-            if {step.total, step.maximum} <= relative and any(_is_log_sum(*each, step) for each in ((a, b), (b, a))):
+            if step.maximum in relative and sums and any(_is_log_sum(*each, step) for each in ((a, b), (b, a))):
                 return False
-    return any(_expr_depends(child, relative, step) for child in children(expr))
+        case Binary(op=op, a=a, b=b) if op in _COMPARISONS and sums:
+            if any(_is_sum_and_zero(*each, step) for each in ((a, b), (b, a))):
+                return False  # the sums of rows without scores are 0, whatever the maximum
+    return any(_expr_depends(child, relative, inverse, step) for child in children(expr))
+
+
+def _is_sum_and_zero(total: Expr, limit: Expr, step: SoftmaxStep) -> bool:
+    is_sum = isinstance(total, Load) and total.buffer is step.total
+    return is_sum and isinstance(limit, Const) and limit.value == 0
+
+
+def _is_quotient(output: Expr, factor: Expr, inverse: Collection[Buffer], step: SoftmaxStep) -> bool:
+    """Whether an element of the output is multiplied by the quotient of a constant and the sum of its row."""
+    if not isinstance(output, Load) or output.buffer is not step.output or not isinstance(factor, Load):
+        return False
+    return factor.buffer in inverse and same_expr(output.indices[0], factor.indices[0])
 
 
 def _is_log_sum(log: Expr, shift: Expr, step: SoftmaxStep) -> bool:
