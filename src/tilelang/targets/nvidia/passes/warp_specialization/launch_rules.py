@@ -40,11 +40,13 @@ def pipelined_gemms(launch: Launch, load_groups: LoadGroups) -> list[Gemm]:
     """The gemms of pipelined loops.
 
     Raises:
-        NotSpecialized: There is nothing to load for them, or a tile that they read cannot be loaded by a producer.
+        NotSpecialized: There is nothing to load for them, or a tile that they read and that is filled in these loops
+            cannot be loaded by a producer. Threads of consumers may fill others.
     """
     loaded = {tile for load_group in load_groups.found for tile in load_group.tiles}
-    filled = {copy.dst.buffer: (copy, reason) for copy, reason in load_groups.refused}
-    gemms = [s for loop in pipelined_loops(launch.body) for s in walk(loop) if isinstance(s, Gemm)]
+    inside = [stmt for loop in pipelined_loops(launch.body) for stmt in walk(loop)]
+    filled = {copy.dst.buffer: (copy, reason) for copy, reason in load_groups.refused if copy in inside}
+    gemms = [stmt for stmt in inside if isinstance(stmt, Gemm)]
     for gemm in gemms:
         for operand in (gemm.a.buffer, gemm.b.buffer):
             if operand in filled and operand not in loaded:
