@@ -6,8 +6,9 @@ import pytest
 import tilelang
 import tilelang.language as T
 from tilelang.ir.printer import to_text
-from tilelang.ir.stmt import Alloc, Launch
-from tilelang.ir.visit import walk
+from tilelang.ir.sequences import flat_statements
+from tilelang.ir.stmt import Alloc, For, Launch
+from tilelang.ir.visit import loads_of, walk
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import PassContext
@@ -38,6 +39,9 @@ def kernel(what="", *, stages=2, rows=64, m=100):
                 T.copy(A[by * rows, k * 64], S)
                 if what == "changed":
                     for i, j in T.Parallel(rows, 64):
+                        S[i, j] = T.max(S[i, j] * 2, 0) + S[i, j]
+                if what == "changed in part":
+                    for i, j in T.Parallel(rows, 32):
                         S[i, j] = S[i, j] * 2
                 if what != "unread":
                     T.gemm(S, W, C_l)
@@ -63,7 +67,9 @@ def separated(func, arch="sm_90a"):
     return PASS.run(func, PassContext(target=Target("cuda", arch)))
 
 
-SEPARATED = {"": 2, "changed": 2, "a third one": 3, "unread": 2, "read from the iteration before": 2, "read behind the loop": 2}
+SEPARATED = {
+    "": 2, "changed in part": 2, "a third one": 3, "unread": 2, "read from the iteration before": 2, "read behind the loop": 2,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("what", SEPARATED)
@@ -81,6 +87,30 @@ def test_each_load_has_a_tile_of_its_own_and_what_it_brings_is_read_there(what):
 def test_what_the_last_load_brings_is_read_in_the_next_iteration_too():
     made = separated(kernel("read from the iteration before"))
     assert ["S", "S_1", "S"] == [s.a.buffer.name for s in walk(made.body) if isinstance(s, Gemm)]
+
+
+@pytest.mark.parametrize(("arch", "tiles"), [("sm_90a", ["S_1", "S_2", "S_2", "S", "S"]), ("sm_80", ["S_1", "S_1", "S_1", "S", "S"])])
+def test_threads_write_another_tile_than_a_producer(arch, tiles):
+    made = separated(kernel("changed"), arch)
+    (loop,) = (s for s in walk(made.body) if isinstance(s, For) and s.pipeline is not None)
+    load, change, gemm, last_load, last_gemm = flat_statements(loop.body)
+    found = [load.dst.buffer, change.body.buffer, gemm.a.buffer, last_load.dst.buffer, last_gemm.a.buffer]
+    assert tiles == [tile.name for tile in found]
+    assert {load.dst.buffer} == {each.buffer for each in loads_of(change.body.value)}
+
+
+def test_loops_without_a_gemm_have_no_producer():
+    @T.prim_func
+    def main(A: T.Tensor((64, 64 * N), "float16")):
+        with T.Kernel(1, threads=128):
+            S = T.alloc_shared((64, 64), "float16")
+            for k in T.Pipelined(N, num_stages=2):
+                T.copy(A[0, k * 64], S)
+                for i, j in T.Parallel(64, 64):
+                    S[i, j] = S[i, j] * 2
+                T.copy(S, A[0, k * 64])
+
+    assert separated(main) is main
 
 
 @pytest.mark.parametrize("what", ["annotated", "half of it", "in a branch"])
@@ -102,14 +132,14 @@ def test_only_where_loads_run_ahead_and_all_tiles_fit(arch, stages, rows, expect
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
-@pytest.mark.parametrize("what", SEPARATED)
+@pytest.mark.parametrize("what", [*SEPARATED, "changed"])
 def test_the_loop_computes_the_same(what, target):
     func, rng = kernel(what), np.random.default_rng(2)
     a, b = rng.integers(-2, 3, (2, 100, 64 * N)).astype(np.float16)
     results = []
     for backend, machine in (("reference", "cpu"), ("simulator", target)):
         made = tilelang.compile(func, target=machine, execution_backend=backend)
-        if machine == "sm_90a" and what in ("", "a third one"):
+        if machine == "sm_90a" and what in ("", "changed", "a third one"):
             assert "a producer of" in made.explain()
         results.append(np.full((100, 64), np.nan, np.float32))
         made(a, b, results[-1])

@@ -9,9 +9,12 @@ Takes a tile-level function:
         T.gemm(S, ...)                         T.gemm(S, ...)
 
 A load into a tile that is still in use waits for that use; tiles of their own have stages of their own, and the loads
-run ahead on every machine. Invariant: what the program computes is the same. Each load fills all of the tile and all of
-them run, so that what one brings is read between it and the next one only; the last one keeps the tile, which other
-statements may read in the next iteration or elsewhere. All tiles of the launch fit into shared memory together.
+run ahead on every machine. A loop that computes all elements of a tile anew, each from itself, fills it, too, where a
+producer does the loads: it fills no tile that threads write, but they may write to another one.
+
+Invariant: what the program computes is the same. Each fill is of all of the tile and none is skipped, so that what one
+brings is read between it and the next one only; the last one keeps the tile, which other statements may read in the
+next iteration or elsewhere. All tiles of the launch fit into shared memory together.
 """
 
 from __future__ import annotations
@@ -20,14 +23,17 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
+from tilelang.analysis.whole_stores import stores_all
 from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.compare import same_expr
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.sequences import flat_statements, with_statements
-from tilelang.ir.stmt import Alloc, For, ForKind, Launch, Seq, Stmt
-from tilelang.ir.visit import Rewriter, substitute_stmt, walk
+from tilelang.ir.stmt import Alloc, For, ForKind, Launch, ParallelLoop, Seq, Stmt, Store
+from tilelang.ir.visit import Rewriter, loads_of, substitute_stmt, walk
 from tilelang.lowering.regions import is_whole
 from tilelang.ops.copy import Copy
+from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.targets.machine import CommonFeature, Machine
@@ -45,9 +51,7 @@ def _separated(launch: Launch, machine: Machine) -> Launch:
     annotated = {buffer.storage for buffer, _ in launch.hints.layouts}
     shared = [buffer for buffer in allocated if buffer.scope is Scope.SHARED and buffer.view_of is None]
     left = machine.shared_of_block(1) - sum(map(_bytes, shared))
-    # a producer loads tiles of a single stage ahead, too
-    least = 1 if machine.has(CommonFeature.ASYNC_GEMMS) else 2
-    loads = _Loads({*shared} - viewed - annotated, least, left)
+    loads = _Loads({*shared} - viewed - annotated, left, has_producer=machine.has(CommonFeature.ASYNC_GEMMS))
     body = loads.visit(launch.body)
     if not loads.made or body is None:
         return launch
@@ -65,16 +69,16 @@ class _Loads(Rewriter):
 
     Args:
         tiles: The tiles that may be filled.
-        least: The number of stages from which on loops run loads ahead.
         left: How many bytes further tiles may take.
+        has_producer: Whether a producer does loads for gemms, ahead in loops of a single stage, too.
 
     Attributes:
         made: The further tiles for each tile.
         notes: What is to be said of them.
     """
 
-    def __init__(self, tiles: set[Buffer], least: int, left: int) -> None:
-        self._tiles, self._least, self._left = tiles, least, left
+    def __init__(self, tiles: set[Buffer], left: int, *, has_producer: bool) -> None:
+        self._tiles, self._left, self._has_producer = tiles, left, has_producer
         self._loop: For | None = None  # the pipelined loop around, if no other loop is closer
         self.made: dict[Buffer, list[Buffer]] = {}
         self.notes: list[Note] = []
@@ -82,7 +86,7 @@ class _Loads(Rewriter):
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, For):
             around, stages = self._loop, 0 if node.pipeline is None else node.pipeline.num_stages
-            is_pipelined = node.kind is ForKind.PIPELINED and stages >= self._least
+            is_pipelined = node.kind is ForKind.PIPELINED and stages > (not self._has_producer)
             self._loop = node if is_pipelined else None
             made = self.rebuild_stmt(node)
             self._loop = around
@@ -94,26 +98,49 @@ class _Loads(Rewriter):
     def _sequence(self, node: Seq, loop: For) -> Seq:
         statements = flat_statements(node)
         fills: dict[Buffer, list[int]] = {}
+        has_producer = self._has_producer and any(isinstance(stmt, Gemm) for stmt in walk(loop))
         for place, stmt in enumerate(statements):
-            if isinstance(stmt, Copy) and is_load(stmt) and stmt.dst.buffer in self._tiles and _fills(stmt):
+            if isinstance(stmt, Copy) and is_load(stmt) and _fills(stmt):
                 fills.setdefault(stmt.dst.buffer, []).append(place)
+            elif has_producer and (updated := _updated(stmt)) in fills and updated is not None:
+                fills[updated].append(place)
         for tile, places in fills.items():
             needed = _bytes(tile) * (len(places) - 1)
-            if len(places) < 2 or tile in self.made or needed > self._left:
+            if len(places) < 2 or tile not in self._tiles or tile in self.made or needed > self._left:
                 continue
             self._left -= needed
             made = [dataclasses.replace(tile, name=f"{tile.name}_{n}") for n in range(1, len(places))]
             self.made[tile] = made
             own = f"T.Pipelined: each load of '{tile.name}' in an iteration has a tile of its own"
             self.notes.append(Note(own, loop.loc))
-            for new, begin, end in zip(made, places, places[1:], strict=False):
-                statements[begin:end] = [substitute_stmt(stmt, {}, {tile: new}) for stmt in statements[begin:end]]
+            for before, new, begin, end in zip((tile, *made), (*made, tile), places, (*places[1:], None), strict=True):
+                first, *others = (substitute_stmt(stmt, {}, {tile: new}) for stmt in statements[begin:end])
+                statements[begin:end] = [_with_loads_from(first, new, before), *others]
         return Seq(tuple(statements), loc=node.loc) if self.made.keys() & fills.keys() else node
 
 
 def _fills(copy: Copy) -> bool:
     """Whether a copy fills all of a tile before the next statement, as far as the program can tell."""
     return is_whole(copy.dst) and copy.barrier is None and not copy.is_async
+
+
+def _updated(stmt: Stmt) -> Buffer | None:
+    """The tile of which a loop computes each element from the same element, and from no others."""
+    if not isinstance(stmt, ParallelLoop) or not isinstance(stmt.body, Store):
+        return None
+    store = stmt.body
+    loads = [load for load in loads_of(store.value) if load.buffer.storage is store.buffer.storage]
+    own = bool(loads) and all(all(map(same_expr, load.indices, store.indices)) for load in loads)
+    return store.buffer if own and stores_all(store, stmt) else None
+
+
+def _with_loads_from(stmt: Stmt, tile: Buffer, source: Buffer) -> Stmt:
+    """A loop that computes a tile, from the elements of another one; a load as it is."""
+    if not isinstance(stmt, ParallelLoop):
+        return stmt
+    computed = substitute_stmt(stmt.body, {}, {tile: source})
+    assert isinstance(computed, Store)
+    return dataclasses.replace(stmt, body=dataclasses.replace(computed, buffer=tile))
 
 
 class _WithTiles(Rewriter):
