@@ -18,7 +18,7 @@ _DECODE_TILES = (64, 128)  # keys of a tile
 # M, what is asked against float16, and (block_M, block_N, block_K, num_stages, threads) with what else is set.
 # To read the 33.5 MB of packed weights alone takes 13.1 to 13.9 us, so that no kernel can be more than 3.6, 3.2 and 3.3
 # times as fast as cuBLAS with 1, 16 and 64 rows; ours does not wait for memory: see
-# results/w4a16-bounds-nvidia-h200.json and results/w4a16-structure-nvidia-h200.json.
+# results/w4a16-bounds-, w4a16-structure- and streamed-loads-nvidia-h200.json.
 _TWO_PER_SM = {"tl.split": 2, "tl.stages": 4}  # 256 blocks, of which each multiprocessor holds two
 W4A16 = (
     (1, 3.4, (((8, 128, 256, 4, 256), {}), ((8, 64, 256, 4, 128), _TWO_PER_SM))),

@@ -117,6 +117,7 @@ class LaunchPlan:
         waits_first: Whether the launch begins before those in front of it have ended, and waits for them before it
             accesses any global memory.
         blocks_per_sm: Blocks for which the schedule leaves room on a multiprocessor, unless the user sets how many.
+        streamed: Tensors of which threads load each element once.
     """
 
     fragments: tuple[tuple[Buffer, Fragment], ...] = ()
@@ -139,6 +140,7 @@ class LaunchPlan:
     last_wave: int = 1
     generated: bool = False
     waits_first: bool = False
+    streamed: tuple[Buffer, ...] = ()
     blocks_per_sm: int = 1
 
     @property

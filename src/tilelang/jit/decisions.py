@@ -133,6 +133,8 @@ def _access_widths(shots: Sequence[Snapshot], number: int, launch: Launch) -> It
         found = [("loads", load.buffer, load.dtype.storage_bytes) for load in loads]
         if isinstance(stmt, Store):
             found.append(("stores", stmt.buffer, stmt.value.dtype.storage_bytes))
+        elif isinstance(stmt, CallStmt) and stmt.result is not None:
+            found += [("loads", region.buffer, stmt.result.dtype.storage_bytes) for region in stmt.reads]
         for what, buffer, size in found:
             if buffer.scope is Scope.GLOBAL:
                 key = (stmt.loc, what, buffer.name)

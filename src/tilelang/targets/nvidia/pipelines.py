@@ -62,6 +62,7 @@ from tilelang.targets.nvidia.passes import (
     renew_thread_index,
     round_loads,
     split_masked_loops,
+    stream_loads,
     strength_reduce_remainders,
     unpack_in_pairs,
     widen_packed_loads,
@@ -135,6 +136,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         strength_reduce_remainders.PASS,
         renew_thread_index.PASS,
         overlap_launches.PASS,
+        stream_loads.PASS,
         bound_registers.PASS,
         establishes=(
             Property.RULES_CHECKED,

@@ -130,6 +130,23 @@ def test_tiles_must_be_read_once_indeed():
     assert {} == hints(chunks(scaled=True)), "others read them"
 
 
+def test_loops_whose_ends_depend_on_the_block():
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), W: T.Tensor((4096, 64), "float16"), C: T.Tensor((8, 64, 64), "float32")):
+        with T.Kernel(8, threads=128) as bx:
+            A_s = T.alloc_shared((64, 64), "float16")
+            W_s = T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            T.copy(A, A_s)
+            T.clear(C_l)
+            for k in T.Pipelined(T.ceildiv(T.min(4000, (bx + 1) * 512) - bx * 512, 64), num_stages=2):
+                T.copy(W[bx * 512 + k * 64, 0], W_s)
+                T.gemm(A_s, W_s, C_l)
+            T.copy(C_l, C[bx, 0, 0])
+
+    assert "evict_first" == hints(main)["W"]
+
+
 def test_the_word_of_the_user_stands():
     assert {"A": "evict_last", "W": "evict_normal"} == hints(chunks(policy="evict_normal"))
     assert {"A": "evict_last", "W": "evict_last"} == hints(chunks(policy="evict_last"))
