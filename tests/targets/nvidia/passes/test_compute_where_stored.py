@@ -28,7 +28,7 @@ def combined(x, y, bias, i, j):
     return x[i, j] * (y[i, j] + bias[j])
 
 
-def stored(value, *, meanwhile="", behind="", parts=1):
+def stored(value, *, meanwhile="", behind="", parts=1, names=0):
     """A kernel that computes a tile in place, and stores it, in parts, through shared memory."""
     columns = N // parts
 
@@ -46,7 +46,17 @@ def stored(value, *, meanwhile="", behind="", parts=1):
             T.copy(X, x)
             T.copy(Y, y)
             for i, j in T.Parallel(M, N):
-                x[i, j] = value(x, y, bias, i, j)
+                if names:
+                    a = value(x, y, bias, i, j)
+                    b = a * a
+                    if names == 2:
+                        x[i, j] = b - a
+                    else:
+                        c = b * b
+                        d = c * c
+                        x[i, j] = d * d - a
+                else:
+                    x[i, j] = value(x, y, bias, i, j)
             if meanwhile:
                 for i, j in T.Parallel(M, N):
                     if meanwhile == "another tile":
@@ -96,6 +106,15 @@ def test_what_loads_memory_stays_in_front():
     assert expected == computed(stored(squared))
 
 
+def test_what_has_a_name_is_computed_where_it_is_used():
+    expected = ["x[i, j] = x[i, j] + bias[j]", "z[i, j] = T.float16(x[i, j] * x[i, j] - x[i, j])"]
+    assert expected == computed(stored(lambda x, y, bias, i, j: x[i, j] + bias[j], names=2))
+
+
+def test_what_has_names_of_names_without_end_is_computed_in_place():
+    assert "z[i, j] = T.float16(x[i, j])" == computed(stored(gated, names=4))[-1]
+
+
 def test_values_that_need_memory_beside_the_results_are_computed_in_place():
     assert "z[i, j] = T.float16(x[i, j])" == computed(stored(combined))[-1]
 
@@ -112,6 +131,8 @@ def test_only_the_last_computation_is_moved():
 
 
 @pytest.mark.parametrize("value", [gated, squared, combined])
-@pytest.mark.parametrize("options", [{}, {"parts": 2}, {"meanwhile": "the tile"}, {"behind": "used"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"parts": 2}, {"meanwhile": "the tile"}, {"behind": "used"}, {"names": 2}], ids=str
+)
 def test_every_element_has_its_value(value, options):
     assert_simulates(stored(value, **options), *arrays(), arch="sm_90a")

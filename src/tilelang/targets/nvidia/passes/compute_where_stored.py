@@ -27,11 +27,12 @@ from tilelang.ir.compare import ExprKey, expr_key
 from tilelang.ir.expr import Expr, Load, Var
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.sequences import statements_of, with_statements
-from tilelang.ir.stmt import Alloc, ParallelLoop, Seq, Stmt, Store
+from tilelang.ir.stmt import Alloc, Bind, ParallelLoop, Seq, Stmt, Store
 from tilelang.ir.visit import Rewriter, accessed_buffers, loads_of, substitute, walk, walk_expr, written_buffers
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 
+_MOST_NODES = 100  # of an expression with what its names stand for, which may grow exponentially
 _REGISTERS = (Scope.FRAGMENT, Scope.LOCAL, Scope.VAR)
 
 
@@ -78,11 +79,20 @@ def _accesses(stmt: Stmt, tile: Buffer) -> bool:
 
 
 def _only_store(stmt: Stmt) -> Store | None:
-    """The store of an elementwise loop that does nothing else."""
+    """The store of an elementwise loop that does nothing else, but to name parts of what it stores."""
     if not isinstance(stmt, ParallelLoop) or stmt.layout is not None or static_extents(stmt) is None:
         return None
-    body = statements_of(stmt.body)
-    return body[0] if len(body) == 1 and isinstance(body[0], Store) else None
+    parts: dict[Var, Expr] = {}
+    for step in statements_of(stmt.body):
+        if isinstance(step, Store) and step is statements_of(stmt.body)[-1]:
+            indices = tuple(substitute(index, parts) for index in step.indices)
+            return dataclasses.replace(step, indices=indices, value=substitute(step.value, parts)) if parts else step
+        if not isinstance(step, Bind):
+            return None
+        parts[step.var] = value = substitute(step.value, parts)
+        if sum(1 for _ in walk_expr(value)) > _MOST_NODES:
+            return None
+    return None
 
 
 def _extents(stmt: Stmt) -> tuple[int, ...]:
