@@ -1,4 +1,4 @@
-"""Tests of unrolled loops compare with names from outside of the loops around."""
+"""Tests of unrolled loops in other loops compare with names from outside."""
 
 import itertools
 
@@ -62,6 +62,16 @@ def test_what_a_loop_would_compute_again_gets_a_name_before_it():
     assert 42 == int(evaluate(bind.value, env))
 
 
+def test_what_is_another_in_every_iteration_has_a_name_in_the_loop():
+    node = hoist_launch(launch(serial(unrolled(unrolled(If(ROW + I * 8 >= K * 64 + THREAD + J, STORE), var=J)))))
+    assert [For, Bind, For, For, If, Store] == kinds(node)
+    bind, test = (next(s for s in walk(node.body) if isinstance(s, kind)) for kind in (Bind, If))
+    assert test.condition.b is bind.var
+    env = {ROW: 30, THREAD: 5, K: 2}
+    assert 103 == int(evaluate(bind.value, env))
+    assert [1, -1, 8] == [int(evaluate(test.condition.a, {I: i, J: j})) for i, j in ((1, 7), (0, 1), (1, 0))]
+
+
 def test_a_name_stands_where_its_variables_are_known():
     node = hoist_launch(launch(Bind(ROW, THREAD // 4), serial(unrolled(If(ROW + I * 32 < M, STORE)))))
     assert [Bind, Bind, For, For, If, Store] == kinds(node)
@@ -89,7 +99,6 @@ def test_branches_that_define_the_same_variable_have_names_of_their_own():
     "body",
     [
         unrolled(If(ROW + I * 32 < M, STORE)),  # computed once
-        serial(unrolled(If(ROW + K * 8 + I * 32 < M, STORE))),  # another in every iteration
         serial(unrolled(If(I * 32 < M, STORE))),  # a name already
         serial(unrolled(If(I * I + ROW < M, STORE))),
         serial(unrolled(If(ROW + I < Load(A, (ROW,), INT32), STORE))),  # memory may change
