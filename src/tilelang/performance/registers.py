@@ -42,8 +42,8 @@ def blocks_at_once(threads: int, shared_bytes: int, registers: int, machine: Mac
     return max(1, min(limits))
 
 
-def expected_registers(launch: Launch, machine: Machine, rates: Rates) -> int:
-    """The registers of a thread: those of the arrays that are live at the same time, and some more."""
+def array_registers(launch: Launch) -> int:
+    """The registers of a thread for the arrays that are live at the same time."""
     ranges = _LiveRanges()
     ranges.visit(launch.body)
     changes: dict[int, int] = {}
@@ -55,8 +55,13 @@ def expected_registers(launch: Launch, machine: Machine, rates: Rates) -> int:
     for place in sorted(changes):
         live += changes[place]
         most = max(most, live)
+    return most
+
+
+def expected_registers(launch: Launch, machine: Machine, rates: Rates) -> int:
+    """The registers of a thread: those of the arrays that are live at the same time, and some more."""
     limit = registers_for_blocks(launch.hints.min_blocks_per_sm or 1, launch.num_threads, machine)
-    return min(rates.most_registers, limit, max(rates.least_registers, most + _ADDRESS_REGISTERS))
+    return min(rates.most_registers, limit, max(rates.least_registers, array_registers(launch) + _ADDRESS_REGISTERS))
 
 
 class _LiveRanges:

@@ -39,6 +39,7 @@ from tilelang.targets.nvidia.lowerings.matrix_stores import by_matrix_stores
 from tilelang.targets.nvidia.named_barriers import NamedBarriers
 from tilelang.targets.nvidia.passes import (
     bound_registers,
+    carry_offsets,
     check_registers,
     choose_cache_policy,
     cluster_split_k,
@@ -134,6 +135,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         reconverge_warps.PASS,
         make_warp_uniform.PASS,
         strength_reduce_remainders.PASS,
+        carry_offsets.PASS,
         renew_thread_index.PASS,
         overlap_launches.PASS,
         stream_loads.PASS,
