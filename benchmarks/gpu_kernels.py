@@ -94,11 +94,11 @@ def layer_norm(rows: int, cols: int, dtype: str = "float32"):
                 for j in T.Parallel(shared):
                     variance[0] += (front[j] - mean[0]) * (front[j] - mean[0])
             variance[0] = T.rsqrt(variance[0] / cols + 1e-5)
+            for j in T.Parallel(held):
+                Y[bx, shared + j] = (row[j] - mean[0]) * variance[0] * W[shared + j] + B[shared + j]
             if shared:
                 for j in T.Parallel(shared):
                     Y[bx, j] = (front[j] - mean[0]) * variance[0] * W[j] + B[j]
-            for j in T.Parallel(held):
-                Y[bx, shared + j] = (row[j] - mean[0]) * variance[0] * W[shared + j] + B[shared + j]
 
     return build(main)
 

@@ -28,7 +28,7 @@ SPLIT = (
 # Size, elements from row to row where that is not the size, and the tile that the tuner picks
 UNEVEN = ((4000, None, WIDE), (5000, None, (128, 224, 64, 4, 256)), (3001, 3008, WIDE))
 SEED_TILES = ((128, 128, 32, 3, 128), (128, 256, 64, 3, 256))
-_MMA_TILES = ((128, 128, 32, 4, 128), (128, 256, 32, 4, 256))
+MMA_TILES = ((128, 128, 32, 4, 128), (128, 256, 32, 4, 256))
 FLOAT8_TILE = (128, 256, 128, 4, 256)
 # What a tuner may tell the compiler at one tile size
 _SCHEDULES = (
@@ -183,7 +183,7 @@ def tune_rows(bench, kernels) -> None:
 
 def mma_rows(bench, kernels) -> None:
     """The same program by what GPUs before Hopper have."""
-    for tile in _MMA_TILES:
+    for tile in MMA_TILES:
         _row(bench, kernels, "mma", (4096, 4096, 4096), tile, 0.60, pass_configs=kernels.MMA, panel=8)
 
 
@@ -192,7 +192,7 @@ def dynamic_rows(bench, kernels) -> None:
     torch = bench.torch
     for what, pass_configs, tiles in (
         ("", None, _named(SEED_TILES[1])),
-        ("mma ", kernels.MMA, {**_named(_MMA_TILES[0]), "panel": 8}),
+        ("mma ", kernels.MMA, {**_named(MMA_TILES[0]), "panel": 8}),
     ):
         dynamic = kernels.dynamic_gemm(pass_configs=pass_configs, **tiles)
         for size in (2048, 4096):

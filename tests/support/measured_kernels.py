@@ -5,14 +5,19 @@ The tables of the benchmarks are read where there are some; other rows are examp
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType
 from typing import Any
 
 import attention_programs
 import biased_gemm
 import compatible_programs
+import pytest
 from examples_of import benchmark_programs, load
 
+import tilelang
+import tilelang.language as T
 from tilelang.ir.func import PrimFunc
+from tilelang.level1.execution import pass_configs_of, program_of
 
 FAST = {"tl.enable_fast_math": True}
 EXACT: dict[str, Any] = {}
@@ -24,7 +29,8 @@ Named = Iterator[tuple[str, Make]]
 def measured() -> dict[str, Make]:
     """What makes each program, by its name."""
     attention = (_attention, _flash, _variants, _backward, _published, _latent)
-    kinds = (*attention, _products, _other_products, _epilogues, _quantized, _serial)
+    products = (_products, _other_products, _epilogues, _quantized, _serial)
+    kinds = (*attention, _by_warps, *products, _memory, _computations)
     return {name: make for kind in kinds for name, make in kind()}
 
 
@@ -56,9 +62,6 @@ def _attention() -> Named:
                 )  # fmt: skip
     narrow = _program(programs.attention_program, 4, 32, 4096, 128, 128, 64, threads=256, configs=FAST)
     yield "attention 128x64", narrow
-    for configs, kind in ((EXACT, "exact"), (FAST, "fast")):
-        by_warps = _program(programs.attention_program, 4, 32, 4096, 128, configs={**programs.MMA, **configs})
-        yield _label("attention 128x128 mma.sync", kind), by_warps
 
 
 def _flash() -> Named:
@@ -129,6 +132,33 @@ def _published() -> Named:
         for tile in row.tiles:
             if (row.arguments[-1], tile.get("block_N")) != (256, 128):  # more shared memory than there is
                 yield _label(row.name, tuple(tile.values())), _example(row.example, row.function, *row.arguments, **tile)
+
+
+# besides tiles of 128 columns and 4 warps, whose sums take more registers than there are
+_SPILLING = {("Mamba 2", 64, 128), ("Mamba 2", 128, 256), ("gated delta rule", 128, 256)}
+
+
+def _by_warps() -> Named:
+    """What runs by the instructions of warps, as on GPUs before Hopper."""
+    programs, rows = benchmark_programs(), benchmark_programs("gpu_products")
+    kinds = (("exact", programs.MMA), ("fast", {**programs.MMA, **FAST}))
+    for tile, threads, causal in (((128, 64), 128, False), ((128, 128), 256, False), ((128, 128), 256, True)):
+        for kind, configs in kinds:
+            if (tile, kind) == ((128, 64), "exact"):
+                continue  # spills 16 bytes: exponentials of all scores are in flight
+            options = {"threads": threads, "causal": causal}
+            made = _program(programs.attention_program, 4, 32, 4096, 128, *tile, configs=configs, **options)
+            yield _label("attention, mma.sync", tile, "causal" * causal, kind), made
+    for row in (row for row in benchmark_programs("published_rows").ROWS if row.example.startswith("06_linear")):
+        for tile, (kind, configs) in itertools.product(row.tiles, kinds):
+            if (row.name, *tile.values()) not in _SPILLING and tuple(tile.values()) != (128, 128):
+                made = _example(row.example, row.function, *row.arguments, configs=configs, **tile)
+                yield _label(f"{row.name}, mma.sync", tuple(tile.values()), kind), made
+    for tile in rows.MMA_TILES:
+        tiles = dict(zip(("block_M", "block_N", "block_K", "num_stages", "threads"), tile, strict=True))
+        for kind, sizes in (("", (4096,) * 3), ("dynamic", tuple(map(T.dynamic, "MNK")))):
+            made = _program(programs.gemm_program, *sizes, configs=programs.MMA, panel=8, **tiles)
+            yield _label("gemm, mma.sync", tile, kind), made
 
 
 def _latent() -> Named:
@@ -214,3 +244,55 @@ def _quantized() -> Named:
 def _serial() -> Named:
     for tile in ((128, 64, 64), (256, 128, 64)):
         yield _label("biased, serial", tile), _program(biased_gemm.biased, 256, 256, 512, *tile, 256, configs=EXACT)
+
+
+# -- others ---------------------------------------------------------------------------------------------------------
+def _memory() -> Named:
+    programs = benchmark_programs()
+    yield "vector add", _kernel(programs, "vector_add", 1 << 28)
+    for columns in (1024, 4096, 16384, 65536):
+        for name in ("softmax", "layer_norm", "rms_norm"):
+            yield _label(name, columns), _kernel(programs, name, (1 << 28) // columns, columns)
+    yield "gemv", _kernel(programs, "gemv", 32768, 32768)
+    yield "transpose", _kernel(programs, "transpose", 16384, 16384)
+
+
+def _kernel(programs: ModuleType, name: str, *sizes: int) -> Make:
+    """A program of which the benchmark gives the compiled kernel."""
+
+    def make() -> Made:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(programs, "build", lambda func: func)
+            return getattr(programs, name)(*sizes), EXACT
+
+    return make
+
+
+def _computations() -> Named:
+    computations = benchmark_programs("level1_computations")
+    large = (4096, 4096)
+    for name, *shapes in (
+        ("softmax", (16384, 4096)),
+        ("log_softmax", (8192, 32768)),
+        ("layer_norm", (16384, 4096), (4096,), (4096,)),
+        ("rms_norm", (16384, 4096), (16384, 4096), (4096,)),
+        ("gelu_matmul", large, (4096, 16384), (16384,)),
+        ("gated_mlp", large, (4096, 14336), (4096, 14336), (14336, 4096)),
+        ("batch_statistics", (64, 256, 56, 56)),
+        ("nearest", (131072, 128), (1024, 128)),
+        ("rope", (4, 32, 4096, 128), (4096, 128), (4096, 128)),
+        ("router", (16384, 4096), (4096, 64)),
+        ("attention", *[(4, 32, 4096, 128)] * 3),
+        ("decoding", (16, 32, 1, 128), *[(16, 8, 8192, 128)] * 2),
+        *(("matmul", (m, k), (k, n)) for m, n, k in ((4096, 4096, 4096), (16, 8192, 8192), (512, 512, 16384))),
+    ):
+        yield _label(name, *shapes), _computation(getattr(computations, name), *shapes)
+
+
+def _computation(computation: Any, *shapes: tuple[int, ...]) -> Make:
+    def make() -> Made:
+        compiled = tilelang.compute(target={"kind": "cuda", "arch": "sm_90a"})(computation.function)
+        lowered = compiled.lower(*(T.Tensor(shape, "float16") for shape in shapes))
+        return program_of(lowered.text, lowered.entry), pass_configs_of(lowered, compiled.options)
+
+    return make
