@@ -5,6 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import compatible_convolution  # noqa: E402
+import compatible_mla  # noqa: E402
 import compatible_programs as programs  # noqa: E402
 import compatible_rows as rows  # noqa: E402
 from device_launch import GPUS, architecture, needs_gpu  # noqa: E402
@@ -18,6 +19,12 @@ ON = programs.Machine("cuda", {"target": "cuda"})
 @pytest.mark.parametrize(("queries", "heads"), [(256, 64), (256, 128), (1, 128)])
 def test_sparse_mla(queries, heads):
     programs.check_sparse_mla(ON, queries=queries, keys=4096, heads=heads, dim=512, tail=64, chosen=512)
+
+
+@needs_hopper
+@pytest.mark.parametrize("splits", [1, 4])
+def test_mla_in_splits(splits):
+    compatible_mla.check_mla_split(ON, batch=4, heads=128, keys=4096, dim=512, tail=64, splits=splits)
 
 
 # torch differentiates in a thread of its own, which has no CUDA context at first

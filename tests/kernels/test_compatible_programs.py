@@ -4,6 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import compatible_mla  # noqa: E402
 import compatible_programs as programs  # noqa: E402
 import compatible_rows as rows  # noqa: E402
 
@@ -14,6 +15,7 @@ SMALL = {
         {"queries": 1, "keys": 40, "heads": 16, "dim": 16, "tail": 16, "chosen": 32}
         | {"block_H": 16, "block_K": 16, "threads": 32},
     ),
+    "MLA in splits": (compatible_mla.check_mla_split, {"batch": 1, "heads": 64, "keys": 256, "dim": 256, "tail": 64, "splits": 2}),
     "attention backward": (
         programs.check_attention_backward,
         {"batch": 1, "heads": 1, "length": 32, "dim": 8, "dtype": "float16", "causal": True}

@@ -10,6 +10,7 @@ from typing import Any
 
 import attention_programs
 import biased_gemm
+import compatible_mla
 import compatible_programs
 import pytest
 from examples_of import benchmark_programs, load
@@ -166,6 +167,8 @@ def _latent() -> Named:
     for batch, length, _ in rows.MLA:
         shape = (batch, 128, length, 512, 64)
         yield _label("MLA", shape), _example(f"{folder}/mla_absorbed.py", "mla_absorbed", *shape)
+    published = _program(compatible_mla.mla_split, 64, 128, 8192, 512, 64, 4, configs=FAST)
+    yield "MLA, split, as published", published
     yield "paged MLA, split", _example(f"{folder}/mla_paged.py", "mla_paged", 8, 128, 1024, 128, 512, 64, 4)
     yield "MLA prefill", _example(f"{folder}/mla_prefill.py", "mla_prefill", 1, 128, 4096, 128, 64, 128, 128)
     for function in ("mla_decode", "mla_decode_split"):

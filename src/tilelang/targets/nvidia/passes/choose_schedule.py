@@ -212,7 +212,7 @@ class _Choice:
         load_groups = self._capabilities.load_groups(self._launch)
         self.gemms = pipelined_gemms(self._launch, load_groups)
         consumers = self._consumers()
-        load_groups = self._with_held_operands(load_groups, consumers) or load_groups
+        load_groups = self._with_held_operands(consumers) or load_groups
         self.notes += self._recomputed(load_groups.found)
         schedule = self._split_k_schedule(consumers) or self._with_second_versions(load_groups, consumers)
         launch, shared_bytes = self._launch, self._target.machine.shared_of_block(self._blocks_per_sm)
@@ -221,9 +221,9 @@ class _Choice:
         check_placements(pipelined_loops(launch.body), self._overrides.loops, self.placements, schedule)
         return schedule
 
-    def _with_held_operands(self, before: LoadGroups, consumers: int) -> LoadGroups | None:
+    def _with_held_operands(self, consumers: int) -> LoadGroups | None:
         """Holds operands in registers; the load groups of what that makes of the launch, if anything."""
-        held, notes = with_held_operands(self._launch, self.gemms, before.found, consumers, self._capabilities)
+        held, notes = with_held_operands(self._launch, self.gemms, consumers, self._capabilities)
         if held is self._launch:
             return None
         self.launch = self._launch = held

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from compatible_mla import mla_split
 from compatible_programs import attention_backward
+from examples_of import load
 from gpu import assert_simulates
 from specialized import TARGET, launch_of
 
@@ -55,7 +57,7 @@ def held(func):
     launch = flatten_sequences(launch_of(func))
     capabilities = target_capabilities(func, LOWERINGS, PassContext(CompileOptions(), TARGET))
     gemms = [s for s in walk(launch.body) if isinstance(s, Gemm)]
-    made, notes = with_held_operands(launch, gemms, capabilities.load_groups(launch).found, 2, capabilities)
+    made, notes = with_held_operands(launch, gemms, 2, capabilities)
     buffers = [s.buffer for s in walk(made.body) if isinstance(s, Alloc) and s.buffer.name.endswith("_held")]
     assert all(each.scope is Scope.FRAGMENT for each in buffers)
     depths = [int(s.sizes[2].value) for s in walk(made.body) if isinstance(s, Gemm)]
@@ -65,6 +67,14 @@ def held(func):
 def test_as_many_columns_stay_as_registers_hold():
     assert ([(64, 256)], [256, 64], ["256 of 256 columns of 'Q_s' stay in registers"]) == held(scores(256))
     assert ([(64, 256)], [256, 256, 64]) == held(scores(512, width=512))[:2]
+
+
+def test_sums_of_a_softmax_read_the_scores_where_they_are_scaled():
+    """There, behind the copy of the probabilities, 16 registers hold scores and as many the operand."""
+    func = mla_split(1, 64, 256, 512, 64, 2)
+    assert ([(64, 192)], ["192 of 512 columns of 'Q_shared' stay in registers"]) == held(func)[::2]
+    func = load("04_mla_decoding/mla_absorbed.py").mla_absorbed.get_tir(1, 64, 256, 512, 64)
+    assert ([(64, 256)], ["256 of 512 columns of 'Q_shared' stay in registers"]) == held(func)[::2]
 
 
 def test_gemms_in_flight_hold_what_they_touch():

@@ -6,6 +6,7 @@ import re
 
 import pytest
 from attention_programs import flash, latent
+from compatible_mla import mla_split
 from compatible_programs import attention_backward
 from examples_of import kernels, load
 from loop_optimum import optimum
@@ -22,6 +23,7 @@ from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.gemm_wait import GemmWait
 from tilelang.passes.runner import run_passes
+from tilelang.schedule.live_registers import live_registers
 from tilelang.schedule.modulo import MIN_GAIN, ModuloSchedule, is_legal, modulo_schedule
 from tilelang.targets.nvidia.backend import BACKEND
 from tilelang.targets.nvidia.passes.warp_specialization import loop_schedules
@@ -168,6 +170,20 @@ def test_a_loop_that_adds_results_asynchronously_is_pipelined_and_one_that_copie
     assert all(store.src.buffer.scope is Scope.SHARED for store in stores)
 
 
+def test_another_order_may_hold_as_many_registers_as_that_of_the_program(monkeypatch):
+    graphs = []
+    monkeypatch.setattr(loop_schedules, "modulo_schedule", lambda graph: graphs.append(graph) or modulo_schedule(graph))
+    passes = [*itertools.takewhile(lambda step: step.name != "persist_grid", BACKEND.passes)]
+    launch = launch_of(run_passes(LOOPS["latent attention in registers"](), passes, context()))
+    ((_, made),) = schedule_of(launch).loops
+    in_order = range(len(made.order))
+    assert 1 == made.stages
+    assert [*in_order] != list(made.order)
+    graph = graphs[-1]
+    most, others = (live_registers(graph, made.stage, order) for order in (in_order, made.order))
+    assert others <= most == 214 > graph.registers
+
+
 LOOPS = {
     "attention": lambda: flash(8, 1024, 128, 128, 128),
     "causal attention": lambda: flash(8, 1024, 64, 128, 64, causal=True),
@@ -192,6 +208,7 @@ LOOPS = {
     ),
     "decoding from pages": lambda: kernels("03_attention/paged_decoding.py")["paged_decoding"],
     "latent attention": lambda: latent(128, 1024, 256, 64, 64),
+    "latent attention in registers": lambda: mla_split(1, 64, 1024, 512, 64, 2),
     "latent attention in splits": lambda: load("04_mla_decoding/mla_absorbed.py").mla_absorbed.get_tir(
         4, 128, 2048, 512, 64, 2
     ),

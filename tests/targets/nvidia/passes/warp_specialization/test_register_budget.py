@@ -2,7 +2,7 @@
 
 import pytest
 from examples_of import load
-from specialized import gemm_kernel, launch_of
+from specialized import TARGET, gemm_kernel, launch_of
 
 import tilelang.language as T
 from tilelang.dtypes import as_dtype
@@ -10,13 +10,18 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import as_expr
 from tilelang.ir.stmt import Launch
 from tilelang.ir.visit import walk
+from tilelang.ops.gemm import Gemm
+from tilelang.options import CompileOptions
+from tilelang.passes.base import PassContext
+from tilelang.targets.nvidia.backend import LOWERINGS
 from tilelang.targets.nvidia.machines import MACHINES
+from tilelang.targets.nvidia.passes.warp_specialization.capabilities import target_capabilities
 from tilelang.targets.nvidia.passes.warp_specialization.register_budget import (
     fits_ping_pong,
     live_tile_registers,
     producer_and_registers,
     registers_for_tiles,
-    row_padding,
+    rows_in_registers,
     tile_registers,
 )
 
@@ -44,8 +49,27 @@ def test_a_thread_holds_its_share_of_a_tile(tile, consumers, expected) -> None:
 @pytest.mark.parametrize(("rows", "registers"), [(64, 64), (32, 64), (16, 64), (80, 128), (128, 128)])
 def test_matrix_instructions_have_multiples_of_64_rows(rows, registers) -> None:
     launch = launch_of(gemm_kernel(rows * 2, 256, 256, rows, 128, 64))
-    (tile,) = row_padding(launch) or (fragment(rows, 128),)
-    assert registers == tile_registers(tile, 1, row_padding(launch)) == live_tile_registers(launch, 1)
+    held = rows_in_registers((launch.body,))
+    (tile,) = held or (fragment(rows, 128),)
+    assert registers == tile_registers(tile, 1, held) == live_tile_registers(launch, 1)
+
+
+@pytest.mark.parametrize(("policy", "of_a"), [("FullRow", 32), ("FullCol", 64)])
+def test_warpgroups_that_divide_columns_all_hold_the_left_operand(policy, of_a) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((128, 128), "float16"), B: T.Tensor((128, 256), "float16"), C: T.Tensor((128, 256), "float32")):
+        with T.Kernel(1, threads=256):
+            A_l = T.alloc_fragment((128, 128), "float16")
+            B_s = T.alloc_shared((128, 256), "float16")
+            C_l = T.alloc_fragment((128, 256), "float32")
+            T.copy(A, A_l)
+            T.copy(B, B_s)
+            T.gemm(A_l, B_s, C_l, clear_accum=True, policy=T.GemmWarpPolicy[policy])
+            T.copy(C_l, C)
+
+    launch, capabilities = launch_of(main), target_capabilities(main, LOWERINGS, PassContext(CompileOptions(), TARGET))
+    planned = capabilities.with_plans(launch, [s for s in walk(launch.body) if isinstance(s, Gemm)], 256)
+    assert 128 + of_a == live_tile_registers(planned, 2)
 
 
 def test_reordered_loops_with_accesses_to_memory_leave_more_registers_to_other_values() -> None:

@@ -20,7 +20,7 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.stmt import For, Launch
 from tilelang.lowering.regions import whole
 from tilelang.ops.gemm import Gemm
-from tilelang.schedule.consumer_loops import asynchronous_gemms, consumer_body
+from tilelang.schedule.consumer_loops import asynchronous_gemms, consumer_body, prepared
 from tilelang.schedule.hold_operands import HoldOperands, along_k, depth_of
 from tilelang.schedule.live_registers import live_registers
 from tilelang.schedule.load_groups import LoadGroup, pipelined_loops
@@ -38,20 +38,16 @@ from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
 
 
 def with_held_operands(
-    launch: Launch,
-    gemms: Iterable[Gemm],
-    load_groups: Sequence[LoadGroup],
-    consumers: int,
-    capabilities: TargetCapabilities,
+    launch: Launch, gemms: Iterable[Gemm], consumers: int, capabilities: TargetCapabilities
 ) -> tuple[Launch, list[Note]]:
     """The launch, which comes from `flatten_sequences`, with columns of operands in registers; and notes on these."""
+    planned = capabilities.with_plans(launch, gemms, consumers * WARPGROUP_THREADS)
 
     def registers() -> int:
-        loops = pipelined_loops(launch.body)
-        live = (_live_registers(loop, launch, load_groups, consumers, capabilities) for loop in loops)
-        return registers_for_tiles(consumers) - max(live_tile_registers(launch, consumers), *live)
+        load_groups, loops = capabilities.load_groups(planned).found, pipelined_loops(planned.body)
+        live = (_live_registers(loop, planned, load_groups, consumers, capabilities) for loop in loops)
+        return registers_for_tiles(consumers) - max(live_tile_registers(planned, consumers), *live)
 
-    planned = capabilities.with_plans(launch, gemms, consumers * WARPGROUP_THREADS)
     hold = HoldOperands(_Columns(registers), _divided)
     body = hold.visit(planned.body)
     return (dataclasses.replace(launch, body=body), hold.notes) if hold.notes and body is not None else (launch, [])
@@ -60,8 +56,12 @@ def with_held_operands(
 def _live_registers(
     loop: For, launch: Launch, load_groups: Sequence[LoadGroup], consumers: int, capabilities: TargetCapabilities
 ) -> int:
-    """The most registers that live fragments take at once in a loop, whose gemms hold theirs until they are awaited."""
-    body = consumer_body(loop, [each for each in load_groups if each.parent is loop.body])
+    """The most registers that live fragments take at once in a loop as it is scheduled.
+
+    Its gemms hold theirs until they are awaited, and sums of a softmax read the scores where they are scaled.
+    """
+    inside = [each for each in load_groups if each.parent is loop.body]
+    body = consumer_body(prepared(loop, loop, launch, separate=False).loop, inside)
     in_flight = asynchronous_gemms(body, capabilities.wgmma_refusal, consumers * WARPGROUP_THREADS)
     graph = loop_graph(body, lambda stmt: Work(0, asynchronous=stmt in in_flight))
     graph = dataclasses.replace(graph, values=loop_values(body, launch, loop, consumers, None))

@@ -37,6 +37,7 @@ from tilelang.schedule.consumer_loops import (
     threads_access_memory,
 )
 from tilelang.schedule.in_flight import adds_to_same_registers
+from tilelang.schedule.live_registers import live_registers
 from tilelang.schedule.load_groups import LoadGroup, pipelined_loops
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.loop_graph import LoopGraph, Work, loop_graph, reordering_refusal
@@ -321,7 +322,7 @@ class _Scheduling:
             registers_for_tiles(consumers, reordered_accesses=threads_access_memory(body), stages=stages)
             for stages in (MAX_STAGES, 1)
         )
-        more = one_stage - registers
+        of_program = registers_for_tiles(consumers)
         together = _readers(body, inside) if self.schedule.stages < _MIN_CROSSING_VERSIONS else ()
 
         names = partition_names(self.schedule)
@@ -332,9 +333,12 @@ class _Scheduling:
 
         def found(computed: frozenset[Buffer]) -> LoopSchedule:
             graph = of_gemm or loop_graph(body, work, dict.fromkeys(computed, VERSIONS), _waits)
-            graph = dataclasses.replace(
-                graph, values=values, registers=registers, one_stage_registers=more, together=together
-            )
+            graph = dataclasses.replace(graph, values=values, registers=registers, together=together)
+            count = len(graph.work)
+            in_order = live_registers(graph, (0,) * count, range(count))
+            # another order may hold as much as the program's, if that leaves enough to other values
+            most = max(one_stage, in_order) if in_order <= of_program else one_stage
+            graph = dataclasses.replace(graph, one_stage_registers=most - registers)
             return LoopSchedule(
                 ready, operands, body, graph, modulo_schedule(graph), False, computed, speculative, loads, names
             )

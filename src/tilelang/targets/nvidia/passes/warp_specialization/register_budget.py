@@ -5,7 +5,7 @@ Takes a launch and numbers of warpgroups; gives registers of a thread. All are e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from tilelang.analysis.register_pressure import peak_registers
 from tilelang.analysis.whole_stores import overwritten
@@ -24,6 +24,7 @@ from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.loop_graph import Value
 from tilelang.targets.machine import Machine
 from tilelang.targets.nvidia.isa.wgmma import ROWS
+from tilelang.targets.nvidia.lowerings.gemm_wgmma import WgmmaPlan
 from tilelang.targets.nvidia.machines import MAX_REGISTERS, WARP_SIZE
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
 
@@ -62,23 +63,28 @@ _REGISTERS = {
 _REGISTERS_WITH_COUNTERS = {**_REGISTERS, (1, 2): (232, 40), (2, 1): (216, 40), (2, 2): (104, 40)}
 
 
-def tile_registers(tile: Buffer, consumers: int, padding: Mapping[Buffer, tuple[int, int]]) -> int:
+def tile_registers(tile: Buffer, consumers: int, held: Mapping[Buffer, tuple[int, int]]) -> int:
     """Registers for a fragment that `consumers` warpgroups share, or for some elements of a vector of rows."""
     if tile.rank == 1:
         return _ROWS_PER_THREAD
-    padded, rows = padding.get(tile.storage, (1, 1))
-    return -(-(tile.bytes or 0) * padded // (4 * consumers * WARPGROUP_THREADS * rows))
+    together, rows = held.get(tile.storage, (1, 1))
+    return -(-(tile.bytes or 0) * together // (4 * consumers * WARPGROUP_THREADS * rows))
 
 
-def row_padding(launch: Launch) -> Mapping[Buffer, tuple[int, int]]:
-    """The rows that wgmma takes for fragments, multiples of 64, and those that they have."""
-    padding = {}
-    for gemm in (s for s in walk(launch.body) if isinstance(s, Gemm)):
-        rows = int_const(gemm.sizes[0])
-        for region in (gemm.a, gemm.c):
-            if rows and rows % ROWS and region.buffer.scope is Scope.FRAGMENT:
-                padding[region.buffer.storage] = -(-rows // ROWS) * ROWS, rows
-    return padding
+def rows_in_registers(bodies: Iterable[Stmt]) -> Mapping[Buffer, tuple[int, int]]:
+    """The rows that warpgroups hold together of fragments of wgmma, and those that there are.
+
+    Instructions have multiples of 64 rows; warpgroups that divide the columns of a gemm with a plan hold the same A.
+    """
+    found = {}
+    for gemm in (stmt for body in bodies for stmt in walk(body) if isinstance(stmt, Gemm)):
+        rows = int_const(gemm.sizes[0]) or ROWS
+        padded = -(-rows // ROWS) * ROWS
+        of_a = padded * (gemm.plan.groups.columns if isinstance(gemm.plan, WgmmaPlan) else 1)
+        for region, held in ((gemm.a, of_a), (gemm.c, padded)):
+            if held != rows and region.buffer.scope is Scope.FRAGMENT:
+                found[region.buffer.storage] = held, rows
+    return found
 
 
 def loop_values(
@@ -88,7 +94,7 @@ def loop_values(
 
     What a branch alone touches that takes a step again has the registers of the probabilities, which have no value yet.
     """
-    outside, padding = accessed_outside(loop, launch), row_padding(launch)
+    outside, held = accessed_outside(loop, launch), rows_in_registers((launch.body, *body.statements))
     values = []
     for storage, touching in body.storages.items():
         if storage.scope is Scope.FRAGMENT:
@@ -96,7 +102,7 @@ def loop_values(
             if [body.statements[number] for number in touches] == [retry] and storage not in outside:
                 continue
             carried = storage in outside or storage not in overwritten(body.statements[touches[0]])
-            values.append(Value(tile_registers(storage, consumers, padding), touches, carried))
+            values.append(Value(tile_registers(storage, consumers, held), touches, carried))
     return tuple(values)
 
 
@@ -107,11 +113,11 @@ def live_tile_registers(launch: Launch, consumers: int) -> int:
 
 def _live_tile_registers(launch: Launch, consumers: int) -> int:
     replacements = {s.own.buffer for s in walk(launch.body) if isinstance(s, ClusterSum) and s.owners > 1}
-    padding = row_padding(launch)
+    held = rows_in_registers((launch.body,))
 
     def registers(tile: Buffer) -> int:
         # a partitioned epilogue reuses the registers of the accumulator
-        return 0 if tile in replacements else tile_registers(tile, consumers, padding)
+        return 0 if tile in replacements else tile_registers(tile, consumers, held)
 
     def converted(stmt: Stmt) -> int:
         converts = isinstance(stmt, Gemm) and stmt.a.dtype != stmt.operands[0]
