@@ -20,7 +20,7 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, Select, Var, int_const, unary
 from tilelang.ir.pipeline import PipelineStmt, StoreWait
 from tilelang.ir.scalar import UnaryOp
-from tilelang.ir.stmt import Atomic, AtomicOp, CallStmt, For, Group, Print, Stmt, Store, While
+from tilelang.ir.stmt import Atomic, AtomicOp, CallStmt, For, Group, If, Print, Stmt, Store, While
 from tilelang.ir.visit import (
     children,
     defined_variables,
@@ -171,6 +171,13 @@ def transfers_ownership(stmt: Stmt) -> bool:
         return not isinstance(stmt, StoreWait)
     routine = stmt.routine if isinstance(stmt, CallStmt) else None
     return syncs_some_threads(stmt) or isinstance(routine, Instruction) and Effect.SYNC_GRID in routine.effect
+
+
+def synchronizes(stmt: Stmt) -> bool:
+    """Whether a statement orders threads, or waits for what they do asynchronously, as the user says."""
+    routine = stmt.routine if isinstance(stmt, CallStmt) else None
+    asynchronous = isinstance(routine, Instruction) and routine.async_unit is not None
+    return asynchronous or transfers_ownership(stmt) or isinstance(stmt, If) and stmt.group is not None
 
 
 class _Collector:

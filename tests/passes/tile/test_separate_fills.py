@@ -113,6 +113,37 @@ def test_loops_without_a_gemm_have_no_producer():
     assert separated(main) is main
 
 
+def test_loads_keep_their_tile_where_the_program_hands_it_to_other_threads():
+    @T.prim_func
+    def main(A: T.Tensor((64, 64 * N), "float16"), B: T.Tensor((64, 64 * N), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=256):
+            S, C_l = T.alloc_shared((64, 64), "float16"), T.alloc_fragment((64, 64), "float32")
+            full, empty = T.alloc_barrier([128, 128]), T.alloc_barrier([128, 128])
+            with T.ws(1):
+                T.clear(C_l)
+            for k in T.Pipelined(N, num_stages=2):
+                with T.ws(0):
+                    T.barrier_wait(empty[1], (k + 1) % 2)
+                    T.copy(A[0, k * 64], S)
+                    T.barrier_arrive(full[0])
+                    T.barrier_wait(empty[0], k % 2)
+                    T.copy(B[0, k * 64], S)
+                    T.barrier_arrive(full[1])
+                with T.ws(1):
+                    for part in T.serial(2):
+                        T.barrier_wait(full[part], k % 2)
+                        for i, j in T.Parallel(64, 64):
+                            C_l[i, j] += (part + 1) * S[i, j]
+                        T.barrier_arrive(empty[part])
+            with T.ws(1):
+                T.copy(C_l, C)
+
+    a, b = np.random.default_rng(3).integers(-2, 3, (2, 64, 64 * N)).astype(np.float16)
+    c = np.full((64, 64), np.nan, np.float32)
+    tilelang.compile(main, target="sm_90a", execution_backend="simulator")(a, b, c)
+    np.testing.assert_array_equal(c, (a + 2.0 * b).reshape(64, N, 64).sum(axis=1))
+
+
 @pytest.mark.parametrize("what", ["annotated", "half of it", "in a branch"])
 def test_other_loads_keep_their_tile(what):
     func = kernel(what)
@@ -123,7 +154,7 @@ def test_other_loads_keep_their_tile(what):
     ("arch", "stages", "rows", "expected"),
     [
         ("sm_90a", 1, 64, True), ("sm_80", 1, 64, False), ("sm_80", 2, 64, True), ("sm_90a", 0, 64, False),
-        ("sm_75", 2, 256, False), ("sm_90a", 2, 256, True),
+        ("sm_75", 2, 256, False), ("sm_90a", 2, 256, True), ("sm_80", 2, 256, True), ("sm_80", 3, 256, False),
     ],
 )  # fmt: skip
 def test_only_where_loads_run_ahead_and_all_tiles_fit(arch, stages, rows, expected):

@@ -14,7 +14,8 @@ producer does the loads: it fills no tile that threads write, but they may write
 
 Invariant: what the program computes is the same. Each fill is of all of the tile and none is skipped, so that what one
 brings is read between it and the next one only; the last one keeps the tile, which other statements may read in the
-next iteration or elsewhere. All tiles of the launch fit into shared memory together.
+next iteration or elsewhere. All tiles of the launch fit into shared memory together, with as many stages as their loops
+have. Loops that synchronize threads by themselves keep their tiles, which other threads may read.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
+from tilelang.analysis.thread_accesses import synchronizes
 from tilelang.analysis.whole_stores import stores_all
 from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer, Scope
@@ -50,7 +52,8 @@ def _separated(launch: Launch, machine: Machine) -> Launch:
     viewed = {buffer.storage for buffer in allocated if buffer.view_of is not None}
     annotated = {buffer.storage for buffer, _ in launch.hints.layouts}
     shared = [buffer for buffer in allocated if buffer.scope is Scope.SHARED and buffer.view_of is None]
-    left = machine.shared_of_block(1) - sum(map(_bytes, shared))
+    stages = _stages(launch)
+    left = machine.shared_of_block(1) - sum(stages.get(buffer, 1) * _bytes(buffer) for buffer in shared)
     loads = _Loads({*shared} - viewed - annotated, left, has_producer=machine.has(CommonFeature.ASYNC_GEMMS))
     body = loads.visit(launch.body)
     if not loads.made or body is None:
@@ -58,6 +61,16 @@ def _separated(launch: Launch, machine: Machine) -> Launch:
     body = _WithTiles(loads.made).visit(body) or body
     plan = dataclasses.replace(launch.plan, notes=(*launch.plan.notes, *loads.notes))
     return dataclasses.replace(launch, body=body, plan=plan)
+
+
+def _stages(launch: Launch) -> dict[Buffer, int]:
+    """The most stages of the pipelined loops that load each tile."""
+    found: dict[Buffer, int] = {}
+    for loop in walk(launch.body):
+        if isinstance(loop, For) and loop.pipeline is not None:
+            for tile in {stmt.dst.buffer for stmt in walk(loop) if isinstance(stmt, Copy) and is_load(stmt)}:
+                found[tile] = max(found.get(tile, 1), loop.pipeline.num_stages)
+    return found
 
 
 def _bytes(tile: Buffer) -> int:
@@ -86,8 +99,8 @@ class _Loads(Rewriter):
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, For):
             around, stages = self._loop, 0 if node.pipeline is None else node.pipeline.num_stages
-            is_pipelined = node.kind is ForKind.PIPELINED and stages > (not self._has_producer)
-            self._loop = node if is_pipelined else None
+            runs_ahead = node.kind is ForKind.PIPELINED and stages > (not self._has_producer)
+            self._loop = node if runs_ahead and not any(map(synchronizes, walk(node))) else None
             made = self.rebuild_stmt(node)
             self._loop = around
             return made
@@ -105,7 +118,7 @@ class _Loads(Rewriter):
             elif has_producer and (updated := _updated(stmt)) in fills and updated is not None:
                 fills[updated].append(place)
         for tile, places in fills.items():
-            needed = _bytes(tile) * (len(places) - 1)
+            needed = _bytes(tile) * (len(places) - 1) * max(loop.pipeline.num_stages, 1)
             if len(places) < 2 or tile not in self._tiles or tile in self.made or needed > self._left:
                 continue
             self._left -= needed

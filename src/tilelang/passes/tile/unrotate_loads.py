@@ -22,7 +22,7 @@ import dataclasses
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 
-from tilelang.analysis.thread_accesses import transfers_ownership
+from tilelang.analysis.thread_accesses import synchronizes
 from tilelang.arith.domain import Domain, facts_after, of_function, visit_in_order, visit_inside
 from tilelang.arith.prove import proves
 from tilelang.arith.simplify import simplify
@@ -31,7 +31,7 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Var, select
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.sequences import flat_statements
-from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Launch, Seq, Stmt
+from tilelang.ir.stmt import Alloc, Bind, For, ForKind, If, Launch, Seq, Stmt
 from tilelang.ir.visit import (
     Rewriter,
     defined_variables,
@@ -43,7 +43,6 @@ from tilelang.ir.visit import (
     without_unused_bindings,
     written_buffers,
 )
-from tilelang.isa.instruction import Instruction
 from tilelang.lowering.regions import same_region, shared_storages
 from tilelang.ops.copy import Copy
 from tilelang.passes.base import Pass, PassContext, with_launches
@@ -109,7 +108,7 @@ class _Loads:
         """The statements in front of a loop, and the loop."""
         body = flat_statements(loop.body)
         firsts, loads = list(_loads(before)), list(_loads(body))
-        if not firsts or not loads or any(map(_synchronizes, walk(loop))):
+        if not firsts or not loads or any(map(synchronizes, walk(loop))):
             return [*before, loop]
         for stmt in before:
             domain = facts_after(stmt, domain)
@@ -256,13 +255,6 @@ def _is_pipelined(loop: For) -> bool:
     spec = loop.pipeline
     pipelined = loop.kind is ForKind.PIPELINED and spec is not None and spec.num_stages > 0
     return pipelined and spec is not None and not spec.places_statements
-
-
-def _synchronizes(stmt: Stmt) -> bool:
-    """Whether a statement orders threads, or waits for what they do asynchronously, as the user says."""
-    routine = stmt.routine if isinstance(stmt, CallStmt) else None
-    asynchronous = isinstance(routine, Instruction) and routine.async_unit is not None
-    return asynchronous or transfers_ownership(stmt) or isinstance(stmt, If) and stmt.group is not None
 
 
 def _loads(body: Sequence[Stmt]) -> Iterator[_Load]:
