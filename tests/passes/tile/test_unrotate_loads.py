@@ -294,12 +294,36 @@ def test_loops_over_what_data_selects_compute_the_same_with_a_producer(name, arc
         np.testing.assert_array_equal(*results)
 
 
+@T.prim_func
+def compared_with_a_count_that_changes(
+    K: T.Tensor((64 * N, 64), "float16"), at: T.Tensor((N + 1,), "int32"), C: T.Tensor((64, 64), "float32")
+):
+    """Reads tiles of a smaller number than those that are loaded, though a count has both numbers in turn."""
+    with T.Kernel(1, threads=128):
+        K_s = T.alloc_shared((64, 64), "float16")
+        C_l = T.alloc_fragment((64, 64), "float32")
+        count = T.alloc_var("int32", init=0)
+        T.clear(C_l)
+        T.copy(K[0, 0], K_s)
+        for j in T.Pipelined(N, num_stages=2):
+            count = 2
+            if count == 2:
+                count = 1
+                if at[j] == count:
+                    T.gemm(K_s, K_s, C_l, transpose_A=True)
+            if j + 1 < N:
+                if at[j + 1] == 2:
+                    T.copy(K[(j + 1) * 64, 0], K_s)
+        T.copy(C_l, C)
+
+
 @pytest.mark.parametrize(
     "func",
     [
         pytest.param(masked(selected_more), id="selects fewer loads"),
         pytest.param(masked(selected_where_this_one_is), id="under the condition of the one before"),
         pytest.param(masked(selected, another_first), id="fewer first ones"),
+        pytest.param(compared_with_a_count_that_changes, id="under conditions at two times"),
     ],
 )
 def test_what_may_be_read_without_a_load_stays(func):

@@ -189,7 +189,7 @@ class _Rotation:
         conditions = [substitute(each, {var: var - step}) for each in conditions]
         branch = None
         if not all(proves(each, before) for each in at_first) or not all(proves(each, later) for each in conditions):
-            branch = self._using_branch(users, at_first, conditions, before, later)
+            branch = self._using_branch(users, at_first, conditions, before, later, written)
             if branch is None:
                 return None
         inside = self.domain.with_loop(var, self.loop.start, self.loop.stop, step)
@@ -214,6 +214,7 @@ class _Rotation:
         conditions: Sequence[Expr],
         first: Domain,
         later: Domain,
+        written: set[Buffer],
     ) -> If | None:
         """The branch around all other uses whose conditions imply those of a load; None if there is none.
 
@@ -223,6 +224,7 @@ class _Rotation:
             conditions: Those of the load for an iteration, in that iteration.
             first: The facts in front of the loop where it has an iteration.
             later: The facts in all iterations but the first.
+            written: What the loop writes, and the statements between the load in front of it and the loop.
         """
         start, statements, bound = {self.loop.var: self.loop.start}, list(self.body), dict[Var, Expr]()
         while len(using := [s for s in statements if not set(users).isdisjoint(walk(s))]) == 1:
@@ -231,8 +233,9 @@ class _Rotation:
                 return None
             bound = _bound(statements[: statements.index(branch)], bound)
             condition = substitute(branch.condition, bound)
-            later = later.assume(simplify(condition, later), momentary=True)
-            first = first.assume(simplify(substitute(condition, start), first), momentary=True)
+            if self._keeps(condition, written):  # others hold at different times
+                later = later.assume(simplify(condition, later), momentary=True)
+                first = first.assume(simplify(substitute(condition, start), first), momentary=True)
             if all(proves(simplify(each, later), later) for each in conditions):
                 if all(proves(simplify(each, first), first) for each in at_first):
                     return branch
