@@ -64,7 +64,7 @@ def kernel(what="", *, stages=2, rows=64, m=100):
 
 
 def separated(func, arch="sm_90a"):
-    return PASS.run(func, PassContext(target=Target("cuda", arch)))
+    return PASS.run(func, PassContext(target=Target("hip" if arch.startswith("gfx") else "cuda", arch)))
 
 
 SEPARATED = {
@@ -155,6 +155,7 @@ def test_other_loads_keep_their_tile(what):
     [
         ("sm_90a", 1, 64, True), ("sm_80", 1, 64, False), ("sm_80", 2, 64, True), ("sm_90a", 0, 64, False),
         ("sm_75", 2, 256, False), ("sm_90a", 2, 256, True), ("sm_80", 2, 256, True), ("sm_80", 3, 256, False),
+        ("gfx942", 2, 64, True), ("gfx942", 2, 256, False),
     ],
 )  # fmt: skip
 def test_only_where_loads_run_ahead_and_all_tiles_fit(arch, stages, rows, expected):
@@ -162,7 +163,7 @@ def test_only_where_loads_run_ahead_and_all_tiles_fit(arch, stages, rows, expect
     assert expected is (separated(func, arch) is not func)
 
 
-@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", {"kind": "hip", "arch": "gfx942"}])
 @pytest.mark.parametrize("what", [*SEPARATED, "changed"])
 def test_the_loop_computes_the_same(what, target):
     func, rng = kernel(what), np.random.default_rng(2)

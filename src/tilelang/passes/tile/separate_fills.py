@@ -52,8 +52,8 @@ def _separated(launch: Launch, machine: Machine) -> Launch:
     viewed = {buffer.storage for buffer in allocated if buffer.view_of is not None}
     annotated = {buffer.storage for buffer, _ in launch.hints.layouts}
     shared = [buffer for buffer in allocated if buffer.scope is Scope.SHARED and buffer.view_of is None]
-    stages = _stages(launch)
-    left = machine.shared_of_block(1) - sum(stages.get(buffer, 1) * _bytes(buffer) for buffer in shared)
+    stages = _stages_of_tiles(launch)
+    left = machine.shared_bytes - sum(stages.get(buffer, 1) * _bytes(buffer) for buffer in shared)
     loads = _Loads({*shared} - viewed - annotated, left, has_producer=machine.has(CommonFeature.ASYNC_GEMMS))
     body = loads.visit(launch.body)
     if not loads.made or body is None:
@@ -63,14 +63,18 @@ def _separated(launch: Launch, machine: Machine) -> Launch:
     return dataclasses.replace(launch, body=body, plan=plan)
 
 
-def _stages(launch: Launch) -> dict[Buffer, int]:
+def _stages_of_tiles(launch: Launch) -> dict[Buffer, int]:
     """The most stages of the pipelined loops that load each tile."""
     found: dict[Buffer, int] = {}
     for loop in walk(launch.body):
         if isinstance(loop, For) and loop.pipeline is not None:
             for tile in {stmt.dst.buffer for stmt in walk(loop) if isinstance(stmt, Copy) and is_load(stmt)}:
-                found[tile] = max(found.get(tile, 1), loop.pipeline.num_stages)
+                found[tile] = max(found.get(tile, 1), _stages(loop))
     return found
+
+
+def _stages(loop: For) -> int:
+    return 0 if loop.pipeline is None else loop.pipeline.num_stages
 
 
 def _bytes(tile: Buffer) -> int:
@@ -98,8 +102,8 @@ class _Loads(Rewriter):
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, For):
-            around, stages = self._loop, 0 if node.pipeline is None else node.pipeline.num_stages
-            runs_ahead = node.kind is ForKind.PIPELINED and stages > (not self._has_producer)
+            around = self._loop
+            runs_ahead = node.kind is ForKind.PIPELINED and _stages(node) > (not self._has_producer)
             self._loop = node if runs_ahead and not any(map(synchronizes, walk(node))) else None
             made = self.rebuild_stmt(node)
             self._loop = around
@@ -118,7 +122,7 @@ class _Loads(Rewriter):
             elif has_producer and (updated := _updated(stmt)) in fills and updated is not None:
                 fills[updated].append(place)
         for tile, places in fills.items():
-            needed = _bytes(tile) * (len(places) - 1) * max(loop.pipeline.num_stages, 1)
+            needed = _bytes(tile) * (len(places) - 1) * _stages(loop)
             if len(places) < 2 or tile not in self._tiles or tile in self.made or needed > self._left:
                 continue
             self._left -= needed
