@@ -307,7 +307,9 @@ def _exponent(stmt: Stmt, target: Buffer, x: Buffer, maximum: Buffer) -> tuple[s
 
 
 def _unless_nothing(expr: Expr, maximum: Buffer, row: Sequence[Expr], *, exactly_zero: bool) -> Expr:
-    """What an expression is in rows with a score; in others it may be a constant, which is multiplied by zeros alone.
+    """What an expression is in rows with a score; in others it may be a constant.
+
+    Sums that begin at 0 stay so in rows without scores, whatever they are multiplied by.
 
     Args:
         expr: The expression.

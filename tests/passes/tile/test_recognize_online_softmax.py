@@ -36,7 +36,10 @@ PLACES = {
 
 
 # the maximum for which weights are constant, and the constant
-GUARDS = {"guarded": (-math.inf, 0.0), "guarded at 0": (0.0, 0.0), "guarded by 1": (-math.inf, 1.0)}
+GUARDS = {
+    "guarded": (-math.inf, 0.0), "guarded at 0": (0.0, 0.0), "guarded by 1": (-math.inf, 1.0),
+    "guarded, of more than the sums": (-math.inf, 0.0),
+}  # fmt: skip
 
 
 def softmax(what="", *, exponential=T.exp2, logarithm=T.log2):
@@ -58,7 +61,7 @@ def softmax(what="", *, exponential=T.exp2, logarithm=T.log2):
             for _ in T.serial(2 if what in ("again", "again from the results") else 1):
                 if what != "again from the results":
                     T.clear(acc)
-                T.clear(total)
+                T.fill(total, 1 if what == "guarded, of more than the sums" else 0)
                 T.fill(largest, -T.infinity("float32"))
                 order, stage = PLACES.get(what, (None, None))
                 for k in T.Pipelined(STEPS, num_stages=2, order=order, stage=stage):
@@ -330,7 +333,8 @@ def test_its_temporary_tiles_and_statements_go():
         "again from the results", "maximum from elsewhere", "another scale", "scaled after the sum", "changed weights",
         "stored weights", "another product", "sums relative to the maximum", "maximum alone", "that maximum alone", "last factor",
         "logarithm of another scale", "of another row", "undivided", "sink of another scale", "two sinks",
-        "rescaled behind the next search", "guarded at 0", "guarded by 1", "reciprocal alone", "unless small",
+        "rescaled behind the next search", "guarded at 0", "guarded by 1",
+        "guarded, of more than the sums", "reciprocal alone", "unless small",
     ],
 )  # fmt: skip
 def test_a_program_that_can_tell_keeps_its_loops(what):

@@ -78,7 +78,6 @@ class _Expand(Rewriter):
             return rebuilt
         return Seq((*hoist.found, dataclasses.replace(rebuilt, body=body)), loc=loop.loc)
 
-
     def _count(self, stmt: Stmt) -> int:
         """How many statements of a loop a statement becomes."""
         made = self.visit(stmt) if isinstance(stmt, TileOp) else stmt

@@ -22,13 +22,24 @@ from tilelang.arith.domain import Domain
 from tilelang.errors import Note, ProgramError
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.compare import same_expr
-from tilelang.ir.expr import Binary, Call, Const, Expr, Load, const
+from tilelang.ir.expr import Binary, Call, Const, Expr, Load, Select, const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import Alloc, For, Launch, ParallelLoop, Seq, Stmt, Store, TileOp, While
-from tilelang.ir.visit import Rewriter, accessed_buffers, children, expressions, loads_of, sub_statements, walk, without
-from tilelang.lowering.regions import whole
+from tilelang.ir.visit import (
+    Rewriter,
+    accessed_buffers,
+    children,
+    expressions,
+    loads_of,
+    sub_statements,
+    walk,
+    walk_expr,
+    without,
+)
+from tilelang.lowering.regions import is_whole, whole
+from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.online_softmax import OnlineSoftmax
 from tilelang.passes.base import Pass, PassContext, with_launches
@@ -160,12 +171,26 @@ def _is_independent(step: SoftmaxStep, loop: For, launch: Launch) -> bool:
     if any(isinstance(stmt, For | While) for stmt in around):
         if not relative <= {tile for stmt in before for tile in overwritten(stmt)}:
             return False  # the loop continues from what was computed after it
+    if _is_guarded(step) and not all(_begins_at_zero(tile, before) for tile in (step.total, step.output)):
+        return False  # in rows without scores the constants of guards multiply what was there before the loop
     others = {step.scores, step.weights, *step.temporaries}
     left = _left_relative(behind, relative, others, step)
     checked = {inner for stmt in (loop, *behind) for inner in walk(stmt)}
     return left is not None and not any(
         _reads(stmt, left | others) for stmt in walk(launch.body) if stmt not in checked
     )
+
+
+def _is_guarded(step: SoftmaxStep) -> bool:
+    """Whether a step computes something else for rows without scores."""
+    roots = (root for stmt in step.statements for inner in walk(stmt) for root in expressions(inner))
+    return any(isinstance(expr, Select) for root in roots for expr in walk_expr(root))
+
+
+def _begins_at_zero(tile: Buffer, before: Sequence[Stmt]) -> bool:
+    """Whether all elements of a tile are 0 behind statements."""
+    last = next((stmt for stmt in reversed(before) if tile in storages(stmt).written), None)
+    return isinstance(last, Fill) and is_whole(last.dst) and isinstance(last.value, Const) and last.value.value == 0
 
 
 def _left_relative(
