@@ -99,6 +99,11 @@ def test_threads_write_another_tile_than_a_producer(arch, tiles):
     assert {load.dst.buffer} == {each.buffer for each in loads_of(change.body.value)}
 
 
+def test_tiles_that_threads_compute_have_a_single_stage():
+    func = kernel("changed", rows=320)  # five tiles of 40 KiB, and one of 8
+    assert separated(func) is not func
+
+
 def test_loops_without_a_gemm_have_no_producer():
     @T.prim_func
     def main(A: T.Tensor((64, 64 * N), "float16")):

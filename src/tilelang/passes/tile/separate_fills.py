@@ -122,7 +122,9 @@ class _Loads(Rewriter):
             elif has_producer and (updated := _updated(stmt)) in fills and updated is not None:
                 fills[updated].append(place)
         for tile, places in fills.items():
-            needed = _bytes(tile) * (len(places) - 1) * _stages(loop)
+            loads = sum(1 for place in places if isinstance(statements[place], Copy))
+            computed = len(places) - loads  # tiles of a single stage
+            needed = _bytes(tile) * ((loads - 1) * _stages(loop) + computed)
             if len(places) < 2 or tile not in self._tiles or tile in self.made or needed > self._left:
                 continue
             self._left -= needed
