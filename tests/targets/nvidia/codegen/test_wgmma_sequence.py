@@ -13,15 +13,8 @@ from tilelang.targets.gpu.isa.sync import SYNC_THREADS
 from tilelang.targets.nvidia.codegen.cuda import emit
 from tilelang.targets.nvidia.codegen.wgmma_sequence import with_sequences
 from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC
-from tilelang.targets.nvidia.isa.wgmma import (
-    WGMMA_COMMIT,
-    WGMMA_FENCE,
-    WgmmaAtom,
-    define_operands,
-    fence_operands,
-    wgmma,
-    wgmma_wait,
-)
+from tilelang.targets.nvidia.isa.wgmma import WGMMA_COMMIT, WGMMA_FENCE, WgmmaAtom, wgmma, wgmma_wait
+from tilelang.targets.nvidia.isa.wgmma_registers import define_operands, fence_operands
 
 FLOAT16, UINT64 = SCALARS["float16"], SCALARS["uint64"]
 ATOM = WgmmaAtom(8, 16, FLOAT16, FLOAT16, FLOAT32)

@@ -1,11 +1,8 @@
 """Matrix instructions of a warpgroup: their fragments against the manual's formulas, their texts against a compiler."""
 
-import re
-
 import numpy as np
 import pytest
 from device_text import compile_cuda, cuda_source, needs_cuda_compiler
-from fake_cuda import needs_nvrtc
 
 from tilelang.dtypes import as_dtype
 from tilelang.errors import CompilerBug
@@ -18,13 +15,11 @@ from tilelang.targets.nvidia.isa.wgmma import (
     WGMMA_COMMIT,
     WGMMA_FENCE,
     atom_of,
-    define_operands,
-    fence_operands,
     forms,
     wgmma,
     wgmma_wait,
 )
-from tilelang.targets.nvidia.runtime.nvrtc import open_nvrtc
+from tilelang.targets.nvidia.isa.wgmma_registers import fence_operands
 from tilelang.targets.target import Target
 
 PAIRS = [
@@ -131,15 +126,3 @@ def test_every_form_assembles(pair):
     helpers += [fence_operands(one.c_dtype, one.c.values).helpers["cuda"] for _, one in found]
     helpers += [record.helpers["cuda"] for record in (WGMMA_FENCE, WGMMA_COMMIT, wgmma_wait(0), MATRIX_DESCRIPTOR)]
     assert compile_cuda(cuda_source(helpers, [kernel(i, *row) for i, row in enumerate(found)]), "sm_90a")
-
-
-@needs_nvrtc
-@pytest.mark.parametrize("dtype", ["float32", "int32"])
-def test_no_instruction_defines_what_the_next_one_overwrites(dtype):
-    """NVVM takes zeros for values: they were moved to registers in front of the instruction."""
-    defined = define_operands(as_dtype(dtype), 64)
-    kernel = f'extern "C" __global__ void k(float* out) {{ alignas(16) float c[64]; {defined.texts["cuda"].format("c")}; '
-    kernel += "for (int i = 0; i < 64; ++i) out[i] = c[i]; }"
-    made = open_nvrtc().compile(cuda_source([defined.helpers["cuda"]], [kernel]), "sm_90a", ptx=True)
-    assert made.code is not None, made.log
-    assert not re.search(rb"mov\.[bfu]32\s+%[fr]\d+, 0", made.code)

@@ -26,7 +26,8 @@ from tilelang.sim.counters import Counters
 from tilelang.sim.run import simulate
 from tilelang.targets.nvidia.codegen.cuda import emit
 from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC
-from tilelang.targets.nvidia.isa.wgmma import WGMMA_COMMIT, WGMMA_FENCE, fence_operands, wgmma_wait
+from tilelang.targets.nvidia.isa.wgmma import WGMMA_COMMIT, WGMMA_FENCE, wgmma_wait
+from tilelang.targets.nvidia.isa.wgmma_registers import fence_operands
 from tilelang.targets.nvidia.lowerings.gemm_wgmma import LOWERING
 from tilelang.targets.nvidia.runtime.device_code import build
 from tilelang.targets.target import Target

@@ -22,13 +22,8 @@ from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.records import record
 from tilelang.targets.nvidia.isa.async_units import WGMMA
-from tilelang.targets.nvidia.isa.wgmma import (
-    WGMMA_COMMIT,
-    WGMMA_FENCE,
-    define_operands,
-    fence_operands,
-    wgmma_sequence,
-)
+from tilelang.targets.nvidia.isa.wgmma import WGMMA_COMMIT, WGMMA_FENCE, wgmma_sequence
+from tilelang.targets.nvidia.isa.wgmma_registers import define_operands, fence_operands
 
 Argument = Region | Expr
 _BARRIERS = (Effect.SYNC_BLOCK, Effect.SYNC_SOME, Effect.SYNC_WARP, Effect.FENCE)

@@ -30,12 +30,13 @@ from tilelang.targets.nvidia.isa import (
     tma,
     warpgroup_index,
     wgmma,
+    wgmma_registers,
 )
 
 MODULES = (
     *(named_barrier, dependent_launch, cluster, dot, cp_async, mbarrier, fence, tma),
     *(cache_policy, memory, atomic, debug, mma, wgmma, quad_exchange, registers, renewed, opaque_zero),
-    *(warpgroup_index, ldmatrix),
+    *(warpgroup_index, ldmatrix, wgmma_registers),
 )
 
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache, cached_property
 
-from tilelang.dtypes import SCALARS, DType, as_dtype
+from tilelang.dtypes import SCALARS, DType
 from tilelang.errors import CompilerBug, ProgramError
 from tilelang.isa.function import Function, Parameter, ParameterKind
 from tilelang.isa.instruction import Effect, ExecutionScope, Instruction, MatrixWork
 from tilelang.isa.intrinsic import Helper
-from tilelang.isa.simulated import Pointer, Wait, Warp
+from tilelang.isa.simulated import Wait, Warp
 from tilelang.layout.thread_values import Fragment, digit, fragment
 from tilelang.ops.gemm import MAX_PENDING
 from tilelang.records import record
@@ -338,70 +338,6 @@ WGMMA_COMMIT = ptx_statement(
 
 
 @cache
-def fence_operands(dtype: DType, count: int) -> Instruction:
-    """Forces the compiler to have computed an array of registers here; called with the array.
-
-    To be executed before `WGMMA_FENCE` for registers that the wgmma instructions after it use: where ptxas moves their
-    computation past the fence, it serializes the instructions. CUTLASS calls it `warpgroup_fence_operand`.
-    """
-    kind, letter = ("float", "f") if dtype == "float32" else ("unsigned", "r")
-    comment = "Keeps the compiler from moving computations of these registers across this point."
-    statement = f'asm volatile("" : "+{letter}"(r[i])::"memory");'
-    return _for_registers("fence", f"tl_fence_{kind}_operands", comment, kind, statement, dtype, count)
-
-
-@cache
-def renew_operands(dtype: DType, count: int) -> Instruction:
-    """Like `fence_operands`, by an instruction that writes the registers, with the values they have.
-
-    For an operand A that a loop keeps: see `passes/renew_held_operands.py`.
-    """
-    comment = "Writes these registers with their own values, which ptxas does not see."
-    statement = 'asm volatile("prmt.b32 %0, %0, %0, 0x3210;" : "+r"(r[i])::"memory");'
-    return _for_registers("renew", "tl_renew_operands", comment, "unsigned", statement, dtype, count)
-
-
-@cache
-def define_operands(dtype: DType, count: int) -> Instruction:
-    """Defines an accumulator that the next wgmma instruction overwrites; called with the array.
-
-    The instruction names the registers as operands all the same. For undefined ones the compiler may take any: where it
-    takes those of an accumulator in flight, ptxas injects a wait for it (advice C7517). Zeros may be moved there first:
-    with them attention of 64 dimensions by tiles of 128x128 took 1.2 times as long on an H200.
-    """
-    kind, letter = ("float", "f") if dtype == "float32" else ("unsigned", "r")
-    comment, statement = "Defines registers that the next wgmma overwrites.", f'asm volatile("" : "={letter}"(r[i]));'
-    return _for_registers("define", f"tl_define_{kind}_operands", comment, kind, statement, dtype, count)
-
-
-def _for_registers(
-    what: str, name: str, comment: str, kind: str, statement: str, dtype: DType, count: int
-) -> Instruction:
-    """Executes a statement for each register of an array; for the compilers, as values stay the same."""
-    text = f"""\
-// {comment}
-template <int N> __device__ __forceinline__ void {name}(void* registers) {{
-    {kind}* r = reinterpret_cast<{kind}*>(registers);
-#pragma unroll
-    for (int i = 0; i < N; ++i) {statement}
-}}
-"""
-
-    def simulate(warp: Warp, registers: Pointer) -> None:
-        """Does nothing: values stay, or are not defined yet."""
-
-    return Instruction(
-        f"wgmma_{what}_operands_{dtype!s}_{count}",
-        {"cuda": f"{name}<{count // per_register(dtype)}>({{0}})"},
-        {"cuda": Helper(name, text)},
-        simulate,
-        needs=Feature.WGMMA,
-        instead=_INSTEAD,
-        source=_SOURCE.format("wgmma.fence"),
-    )
-
-
-@cache
 def wgmma_wait(pending: int) -> Instruction:
     """Waits until at most the `pending` newest wgmma groups of the warpgroup are pending; takes no arguments.
 
@@ -496,5 +432,3 @@ def instructions() -> Iterator[Instruction]:
         assert atom is not None
         yield from forms(atom)
     yield from (WGMMA_FENCE, WGMMA_COMMIT, *map(wgmma_wait, (0, 1)), MATRIX_DESCRIPTOR)
-    for operands in (fence_operands, renew_operands, define_operands):
-        yield from (operands(as_dtype(name), 32) for name in ("float32", "float16", "int32"))

@@ -19,7 +19,8 @@ from tilelang.lowering.lowering import ACCEPTED, LoweringContext, Refusal
 from tilelang.lowering.registers import emitter
 from tilelang.ops.gemm import MAX_PENDING
 from tilelang.ops.gemm_wait import GemmWait
-from tilelang.targets.nvidia.isa.wgmma import fence_operands, wgmma_wait
+from tilelang.targets.nvidia.isa.wgmma import wgmma_wait
+from tilelang.targets.nvidia.isa.wgmma_registers import fence_operands
 from tilelang.targets.nvidia.machines import Feature
 
 

@@ -44,12 +44,10 @@ from tilelang.targets.nvidia.isa.wgmma import (
     WgmmaAtom,
     atom_of,
     columns,
-    define_operands,
-    fence_operands,
-    renew_operands,
     wgmma,
     wgmma_wait,
 )
+from tilelang.targets.nvidia.isa.wgmma_registers import define_operands, fence_operands, renew_operands
 from tilelang.targets.nvidia.lowerings.exchanged_operand import ExchangedOperand
 from tilelang.targets.nvidia.lowerings.wgmma_operand import Tile
 from tilelang.targets.nvidia.machines import REGISTERS_PER_SM, Feature
