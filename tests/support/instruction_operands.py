@@ -73,7 +73,8 @@ def operands(name: str) -> list[Operand] | None:
 _FIXED: dict[str, list[Operand]] = {
     **{name: [] for name in ("sync_threads", "fence_block", "fence_device", "fence_system")},
     **{name: [] for name in ("fence_proxy_async", "fence_proxy_async_global")},
-    **{name: [] for name in ("cp_async_commit", "trap", "clock64", "global_timer", "opaque_zero", "warpgroup_index")},
+    **{name: [] for name in ("cp_async_commit", "trap", "clock64", "global_timer", "opaque_zero")},
+    **{name: [] for name in ("thread_index", "warpgroup_index")},
     **{name: [Mask(), SCALARS["float32"]] for name in ("match_any", "match_all")},
     "elect": [Mask()],
     "bar_sync": [1, 32],

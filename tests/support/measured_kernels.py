@@ -136,7 +136,7 @@ def _published() -> Named:
 
 
 # besides tiles of 128 columns and 4 warps, whose sums take more registers than there are
-_SPILLING = {("Mamba 2", 64, 128), ("Mamba 2", 128, 256), ("gated delta rule", 128, 256)}
+_SPILLING = {("gated delta rule", 128, 256)}
 
 
 def _by_warps() -> Named:

@@ -1,3 +1,4 @@
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -6,11 +7,13 @@ from fake_cuda import launch, needs_nvrtc
 from tilelang.codegen.source import Source
 from tilelang.errors import ToolchainError
 from tilelang.options import CompileOptions
+from tilelang.targets.gpu.isa.save_registers import SAVE_REGISTERS
 from tilelang.targets.gpu.runtime.compile_log import Compilation
 from tilelang.targets.nvidia.runtime import device_code, nvcc, nvrtc
 from tilelang.targets.nvidia.runtime.device_code import build, identity
 
 pytestmark = needs_nvrtc
+needs_nvcc = pytest.mark.skipif(nvcc.find_tool("nvcc") is None, reason="needs nvcc")
 TEXT = 'extern "C" __global__ void k(float* x, float y) {\n  x[threadIdx.x] = x[threadIdx.x] / y;\n}\n'
 SOURCE = Source("cuda", TEXT, "k", launches=(launch(name="k", shared_bytes=4096),))
 
@@ -87,9 +90,47 @@ def test_verbose_prints_the_command_and_the_log(capsys: pytest.CaptureFixture[st
     assert "registers" in printed
 
 
-@pytest.mark.skipif(nvcc.find_tool("nvcc") is None, reason="needs nvcc")
+@needs_nvcc
 def test_nvcc_gives_the_same_figures() -> None:
     assert build(SOURCE, "sm_90a", "nvrtc").resources == build(SOURCE, "sm_90a", "nvcc").resources
+
+
+# loads values before it stores the first one, of which 64 registers of a thread hold fewer than 100
+LOADED = Source(
+    "cuda",
+    """\
+extern "C" __global__ void __launch_bounds__(1024) k(volatile float* x) {
+    float loaded[COUNT];
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) loaded[i] = x[i * 1024 + threadIdx.x];
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) x[i * 1024 + threadIdx.x + 1] = loaded[i];
+}
+""",
+    "k",
+    launches=(launch(name="k"),),
+)
+
+
+def loaded(count: int, saving: int) -> Source:
+    """The kernel with so many values, and with others where it is to save registers."""
+    macro = f"#ifdef {SAVE_REGISTERS}\n#define COUNT {saving}\n#else\n#define COUNT {count}\n#endif\n"
+    return dataclasses.replace(LOADED, text=macro + LOADED.text)
+
+
+@pytest.mark.parametrize("compiler", ["nvrtc", pytest.param("nvcc", marks=needs_nvcc)])
+@pytest.mark.parametrize(("count", "saving", "kept"), [(100, 20, 20), (100, 120, 100), (20, 10, 20)])
+def test_what_spills_is_compiled_for_fewer_registers(compiler: str, count: int, saving: int, kept: int) -> None:
+    code = build(loaded(count, saving), "sm_90a", compiler)
+    assert (kept > 64) == (code.resources["k"].spill_bytes > 0)
+    assert kept == code.ptx().count("ld.volatile.global.f32")
+
+
+def test_what_has_no_registers_to_save_is_compiled_once(capsys: pytest.CaptureFixture[str]) -> None:
+    text = LOADED.text.replace("COUNT", "100")
+    code = build(dataclasses.replace(LOADED, text=text), "sm_90a", "nvrtc", CompileOptions(verbose=True))
+    assert code.resources["k"].spill_bytes > 0
+    assert 1 == capsys.readouterr().err.count("nvrtc --gpu-architecture")
 
 
 def test_the_compiler_is_part_of_the_identity(monkeypatch: pytest.MonkeyPatch) -> None:

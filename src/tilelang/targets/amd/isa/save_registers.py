@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from tilelang.isa.intrinsic import Helper
 from tilelang.targets.amd.machines import ARRAY_REGISTERS, CDNA_REGISTERS, CDNA_WAVE, RDNA_WAVE, RESERVED_REGISTERS
+from tilelang.targets.gpu.isa.save_registers import DEFINE, SAVE_REGISTERS
 
-_MACRO = "TL_SAVE_REGISTERS"
 _OF_FOUR_WAVES = CDNA_REGISTERS.registers // 4  # the most of a wave of which a SIMD unit of CDNA holds four
 _ADDRESSES = 16  # registers for offsets that are computed in each iteration, at least
-FLAGS = (f"-D{_MACRO}", "-mllvm", "-disable-machine-sink")
+FLAGS = (DEFINE, "-mllvm", "-disable-machine-sink")
 REMATERIALIZE = Helper(
     "TL_REMATERIALIZE",
     f"""\
 // Where registers are scarce, what follows from a value is computed in each iteration of a loop, not kept for all.
-#ifdef {_MACRO}
+#ifdef {SAVE_REGISTERS}
 #define TL_REMATERIALIZE(value) asm volatile("" : "+v"(value))
 #else
 #define TL_REMATERIALIZE(value)
@@ -29,7 +29,7 @@ ITERATIONS = Helper(
     "TL_ITERATIONS",
     f"""\
 // Iterations that become one, where registers are not scarce.
-#ifdef {_MACRO}
+#ifdef {SAVE_REGISTERS}
 #define TL_ITERATIONS(count) 1
 #else
 #define TL_ITERATIONS(count) count
@@ -49,7 +49,7 @@ RECOMPUTE = Helper(
 // Where arrays of so many registers leave few for others, of all or, on CDNA, of those with which four waves run on a
 // SIMD unit, offsets in a tile are computed from one in each iteration.
 template <int REGISTERS> __device__ __forceinline__ void tl_recompute(int& offset) {{
-#if defined({_MACRO})
+#if defined({SAVE_REGISTERS})
     const bool scarce = true;
 #elif defined(__GFX9__)
     const bool scarce = REGISTERS >= {ARRAY_REGISTERS - RESERVED_REGISTERS[CDNA_WAVE]} ||

@@ -21,6 +21,7 @@ from tilelang.targets.amd.runtime import hiprtc
 from tilelang.targets.amd.runtime.toolchain import Clang, find_clang, find_disassembler
 from tilelang.targets.gpu.runtime.compile_log import Compilation
 from tilelang.targets.gpu.runtime.device_code import BuiltCode, DeviceCode, built_once, with_launch_memory
+from tilelang.targets.gpu.runtime.fewer_spills import with_fewer_spills
 from tilelang.targets.gpu.runtime.resources import Resources
 
 # data integers wrap, and vector accesses name bytes under another dtype
@@ -103,20 +104,13 @@ class _Compiled:
     resources: dict[str, Resources]
     flags: tuple[str, ...]
 
-    @property
-    def spilled(self) -> int:
-        return sum(used.spill_bytes for used in self.resources.values())
-
 
 def _compiled(source: Source, arch: str, compiler: Clang | hiprtc.Hiprtc, options: CompileOptions) -> _Compiled:
-    """The code object; if kernels spill, also compiled for fewer registers, and the one that spills less."""
     flags = _all_flags(source, options)
-    made = _compiled_with(flags, source, arch, compiler, options)
-    if not made.spilled:
-        return made
-    saving = import_module("tilelang.targets.amd.isa.save_registers").FLAGS
-    saved = _compiled_with((*flags, *saving), source, arch, compiler, options)
-    return min(made, saved, key=lambda each: each.spilled)
+    return with_fewer_spills(
+        lambda saving: _compiled_with((*flags, *saving), source, arch, compiler, options),
+        lambda: import_module("tilelang.targets.amd.isa.save_registers").FLAGS,
+    )
 
 
 def _compiled_with(

@@ -27,6 +27,7 @@ from tilelang.targets.nvidia.isa import (
     quad_exchange,
     registers,
     renewed,
+    thread_index,
     tma,
     warpgroup_index,
     wgmma,
@@ -36,7 +37,7 @@ from tilelang.targets.nvidia.isa import (
 MODULES = (
     *(named_barrier, dependent_launch, cluster, dot, cp_async, mbarrier, fence, tma),
     *(cache_policy, memory, atomic, debug, mma, wgmma, quad_exchange, registers, renewed, opaque_zero),
-    *(warpgroup_index, ldmatrix, wgmma_registers),
+    *(thread_index, warpgroup_index, ldmatrix, wgmma_registers),
 )
 
 

@@ -6,6 +6,7 @@ cache folder; nothing here needs a GPU or a driver.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 from importlib import import_module
@@ -19,8 +20,11 @@ from tilelang.options import CompileOptions, PassConfigKey
 from tilelang.records import record
 from tilelang.runtime import cache
 from tilelang.runtime.compile_flags import device_flags
+from tilelang.targets.gpu.isa.save_registers import DEFINE, SAVE_REGISTERS
 from tilelang.targets.gpu.runtime.compile_log import Compilation
 from tilelang.targets.gpu.runtime.device_code import BuiltCode, DeviceCode, built_once, with_launch_memory
+from tilelang.targets.gpu.runtime.fewer_spills import with_fewer_spills
+from tilelang.targets.gpu.runtime.resources import Resources
 from tilelang.targets.nvidia.runtime import nvrtc
 from tilelang.targets.nvidia.runtime.ptxas_log import resources_of, warnings_of
 
@@ -35,7 +39,10 @@ class CudaCode(DeviceCode):
         Raises:
             ToolchainError: The compiler is not installed any more.
         """
-        compilation = _compile(self.source, self.arch, self.compiler, self.options, ptx=True)
+        source = self.source
+        if _saving(source):
+            source = _built(source, self.arch, self.compiler, self.options).source
+        compilation = _compile(source, self.arch, self.compiler, self.options, ptx=True)
         if compilation.code is None:
             raise _rejection(self.source, compilation, self.options)
         return compilation.code.rstrip(b"\0").decode()
@@ -71,7 +78,7 @@ def build(source: Source, arch: str, compiler: str, options: CompileOptions = Co
     """
     headers = _header_flags(source, compiler, options)
     key = (source.key_text, arch, identity(compiler, options), *source.flags, *headers)
-    built = built_once(key, ".cubin", lambda: _built(source, arch, compiler, options))
+    built = built_once(key, ".cubin", lambda: _built(source, arch, compiler, options).code)
     resources = with_launch_memory(source, built.resources)
     return CudaCode(source, arch, compiler, options, built.binary, resources, built.warnings)
 
@@ -98,11 +105,33 @@ def _rejection(*args: Any) -> TileLangError:
 
 
 # -- compiling -----------------------------------------------------------------------------------------------
-def _built(source: Source, arch: str, compiler: str, options: CompileOptions) -> BuiltCode:
-    compilation = _compile(source, arch, compiler, options)
-    if compilation.code is None:
-        raise _rejection(source, compilation, options, lambda: _with_lines(source, arch, compiler, options))
-    return BuiltCode(compilation.code, resources_of(compilation.log), warnings_of(compilation.log))
+@record
+class _Built:
+    """Machine code, and its source with the flags that it was compiled with."""
+
+    code: BuiltCode
+    source: Source
+
+    @property
+    def resources(self) -> dict[str, Resources]:
+        return self.code.resources
+
+
+def _built(source: Source, arch: str, compiler: str, options: CompileOptions) -> _Built:
+    def built_with(saving: tuple[str, ...]) -> _Built:
+        flagged = dataclasses.replace(source, flags=(*source.flags, *saving))
+        compilation = _compile(flagged, arch, compiler, options)
+        if compilation.code is None:
+            raise _rejection(flagged, compilation, options, lambda: _with_lines(flagged, arch, compiler, options))
+        code = BuiltCode(compilation.code, resources_of(compilation.log), warnings_of(compilation.log))
+        return _Built(code, flagged)
+
+    return with_fewer_spills(built_with, lambda: _saving(source))
+
+
+def _saving(source: Source) -> tuple[str, ...]:
+    """The flags with which a text saves registers, if it can."""
+    return (DEFINE,) if SAVE_REGISTERS in source.text else ()
 
 
 def _compile(
