@@ -66,7 +66,7 @@ class _Launch:
         first, *others = scheduled
         # schedules are asked for what they leave room for, and then lowered
         self._scheduled = (dataclasses.replace(first, run=functools.cache(first.run)), *others)
-        self._alone = functools.cache(self._launch_alone)
+        self._by_blocks: dict[int, PrimFunc] = {}  # `functools.cache` of a method would keep all nodes alive
 
     def with_choice(self) -> Launch:
         """The launch with the choice and a note, or as it is where there is nothing to choose."""
@@ -120,12 +120,14 @@ class _Launch:
         func = self._scheduled[0].run(self._alone(blocks), self._context)
         return next(stmt for stmt in walk(func.body) if isinstance(stmt, Launch))
 
-    def _launch_alone(self, blocks: int) -> PrimFunc:
-        """The function with this launch alone, of which a multiprocessor holds so many blocks."""
-        others = {s for s in walk(self._func.body) if isinstance(s, Launch) and s is not self._launch}
-        plan = dataclasses.replace(self._launch.plan, blocks_per_sm=blocks)
-        func = with_body(self._func, without(self._func.body, others))
-        return with_launches(func, lambda launch: dataclasses.replace(launch, plan=plan))
+    def _alone(self, blocks: int) -> PrimFunc:
+        """The function with this launch alone, of which a multiprocessor holds so many blocks; one per number."""
+        if blocks not in self._by_blocks:
+            others = {s for s in walk(self._func.body) if isinstance(s, Launch) and s is not self._launch}
+            plan = dataclasses.replace(self._launch.plan, blocks_per_sm=blocks)
+            func = with_body(self._func, without(self._func.body, others))
+            self._by_blocks[blocks] = with_launches(func, lambda launch: dataclasses.replace(launch, plan=plan))
+        return self._by_blocks[blocks]
 
     def _predicted(self, blocks: int) -> float | None:
         """The seconds that it takes with so many blocks on a multiprocessor; None if there is no such kernel."""
