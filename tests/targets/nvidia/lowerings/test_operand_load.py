@@ -88,7 +88,7 @@ def in_order(loop):
     names = {"cp_async_wait": "wait", "sync_threads": "barrier", "cp_async_commit": "commit"}
     found = []
     for stmt in walk(loop.body):
-        if isinstance(stmt, CallStmt):
+        if isinstance(stmt, CallStmt) and stmt.routine.name != "thread_index":
             name = stmt.routine.name
             kind = names.get(name) or ("copy" if "cp_async" in name else "load" if "ldmatrix" in name else "multiply")
             found += [kind] if found[-1:] != [kind] else []
