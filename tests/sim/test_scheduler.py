@@ -22,8 +22,8 @@ def run(programs, seed=0, held_back=None):
     trace = []
     runners = [Runner(i) for i in range(len(programs))]
     barriers = Barriers([], Clocks(len(programs) * 32, warp_size=32))
-    start = lambda w: programs[w.index](trace)  # noqa: E731
-    assert Schedule(runners, start, random.Random(seed), [barriers], held_back=held_back).run()
+    chosen = random.Random(seed)
+    assert Schedule(runners, lambda w: programs[w.index](trace), chosen, [barriers], held_back=held_back).run()
     return trace
 
 

@@ -32,6 +32,7 @@ from tilelang.targets.gpu.runtime.device_runtime import DeviceRuntime
 from tilelang.targets.gpu.runtime.failures import FailureBoard
 from tilelang.targets.nvidia.runtime.cuda_driver import CudaDriver
 from tilelang.targets.nvidia.runtime.cuda_program import CudaProgram
+from tilelang.targets.nvidia.runtime.nvcc import find_tool
 from tilelang.targets.nvidia.runtime.nvrtc import open_nvrtc
 
 
@@ -44,6 +45,7 @@ def _has_nvrtc() -> bool:
 
 
 needs_nvrtc = pytest.mark.skipif(not _has_nvrtc(), reason="needs NVRTC")
+needs_nvcc = pytest.mark.skipif(find_tool("nvcc") is None, reason="needs nvcc, of the CUDA toolkit")
 
 
 @dataclass

@@ -2,7 +2,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from fake_cuda import launch, needs_nvrtc
+from fake_cuda import launch, needs_nvcc, needs_nvrtc
 
 from tilelang.codegen.source import Source
 from tilelang.errors import ToolchainError
@@ -13,7 +13,6 @@ from tilelang.targets.nvidia.runtime import device_code, nvcc, nvrtc
 from tilelang.targets.nvidia.runtime.device_code import build, identity
 
 pytestmark = needs_nvrtc
-needs_nvcc = pytest.mark.skipif(nvcc.find_tool("nvcc") is None, reason="needs nvcc")
 TEXT = 'extern "C" __global__ void k(float* x, float y) {\n  x[threadIdx.x] = x[threadIdx.x] / y;\n}\n'
 SOURCE = Source("cuda", TEXT, "k", launches=(launch(name="k", shared_bytes=4096),))
 
