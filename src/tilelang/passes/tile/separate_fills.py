@@ -12,8 +12,8 @@ A load into a tile that is still in use waits for that use; tiles of their own h
 run ahead on every machine. A loop that computes all elements of a tile anew, each from itself, fills it, too, where a
 producer does the loads: it fills no tile that threads write, but they may write to another one.
 
-Invariant: what the program computes is the same. Each fill is of all of the tile and none is skipped, so that what one
-brings is read between it and the next one only; the last one keeps the tile, which other statements may read in the
+Invariant: what the program computes is the same. Each fill stores all of the tile and none is skipped, so that its
+values are read between it and the next one only; the last one keeps the tile, which other statements may read in the
 next iteration or elsewhere. All tiles of the launch fit into shared memory together, with as many stages as their loops
 have. Loops that synchronize threads by themselves keep their tiles, which other threads may read.
 """
@@ -103,7 +103,8 @@ class _Loads(Rewriter):
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, For):
             around = self._loop
-            runs_ahead = node.kind is ForKind.PIPELINED and _stages(node) > (not self._has_producer)
+            least = 1 if self._has_producer else 2
+            runs_ahead = node.kind is ForKind.PIPELINED and _stages(node) >= least
             self._loop = node if runs_ahead and not any(map(synchronizes, walk(node))) else None
             made = self.rebuild_stmt(node)
             self._loop = around

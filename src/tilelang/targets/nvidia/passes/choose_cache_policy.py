@@ -158,8 +158,9 @@ def _depends_only_on(copy: Copy, variables: Sequence[Var]) -> bool:
 
 def _with_policies(launch: Launch) -> Launch:
     if launch.plan.schedule is None:  # only TMA loads take policies: see `isa.cache_policy`
-        plan = dataclasses.replace(launch.plan, streamed=_streamed_by_threads(launch))
-        return dataclasses.replace(launch, plan=plan)
+        streamed = _streamed_by_threads(launch)
+        plan = dataclasses.replace(launch.plan, streamed=streamed)
+        return dataclasses.replace(launch, plan=plan) if streamed else launch
     chosen = {copy: kind for copy, kind in cache_policies(launch).items() if copy.eviction is None}
     if not chosen:
         return launch
