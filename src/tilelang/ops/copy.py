@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import field
+from typing import TypeGuard
 
 from tilelang.errors import ProgramError
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import Expr, int_const
-from tilelang.ir.stmt import TileMemory, TileOp
+from tilelang.ir.stmt import Stmt, TileMemory, TileOp
 from tilelang.layout.thread_values import Fragment
 from tilelang.ops.describe import (
     check_extents,
@@ -96,6 +97,11 @@ class Copy(TileOp):
     def reference(self, memory: TileMemory) -> None:
         """Copies in row-major order and synchronously; undefined elements stay undefined."""
         memory.move(self.src, self.dst)
+
+
+def is_load(stmt: Stmt) -> TypeGuard[Copy]:
+    """Whether a statement copies from global to shared memory."""
+    return isinstance(stmt, Copy) and (stmt.src.buffer.scope, stmt.dst.buffer.scope) == (Scope.GLOBAL, Scope.SHARED)
 
 
 def _check_counted(name: str, src: Region, dst: Region, barrier: Region) -> None:

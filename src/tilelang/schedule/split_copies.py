@@ -17,7 +17,7 @@ from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import Alloc, Bind, For, ParallelLoop, Seq, Stmt, Store
 from tilelang.lowering import by_loop
 from tilelang.lowering.lowering import ACCEPTED
-from tilelang.ops.copy import Copy
+from tilelang.ops.copy import Copy, is_load
 from tilelang.records import record
 from tilelang.schedule.loop_body import LoopBody, fills
 from tilelang.schedule.separate_loads import SeparateLoads
@@ -52,10 +52,9 @@ def _is_candidate(copy: Copy | ParallelLoop) -> bool:
         if store is None or copied_load(store.value) is None or store.value.dtype != store.buffer.dtype:
             return False
         return copy.layout is None and store.buffer.view_of is None and stores_all(store, copy)
-    scopes = copy.src.buffer.scope, copy.dst.buffer.scope
     by_hand = copy.request is not None or copy.is_async or copy.barrier is not None or copy.layout is not None
     filled = fills(copy, copy.dst.buffer) and copy.dst.static_extent is not None
-    return scopes == (Scope.GLOBAL, Scope.SHARED) and filled and not by_hand
+    return is_load(copy) and filled and not by_hand
 
 
 def _stored(loop: ParallelLoop) -> Store | None:

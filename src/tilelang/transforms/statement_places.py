@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilelang.ir.buffer import Scope
 from tilelang.ir.stmt import PipelineSpec, Stmt
-from tilelang.ops.copy import Copy
+from tilelang.ops.copy import is_load
 from tilelang.saved_schedule import Placement, in_sequence
 
 
@@ -54,8 +53,3 @@ def runs(placement: Placement, statements: Sequence[Stmt]) -> list[int | None]:
             run += 1
         found[number], before = run, number
     return found
-
-
-def is_load(stmt: Stmt) -> bool:
-    """Whether a statement copies from global to shared memory."""
-    return isinstance(stmt, Copy) and (stmt.src.buffer.scope, stmt.dst.buffer.scope) == (Scope.GLOBAL, Scope.SHARED)

@@ -34,12 +34,11 @@ from tilelang.ir.sequences import flat_statements, with_statements
 from tilelang.ir.stmt import Alloc, For, ForKind, Launch, ParallelLoop, Seq, Stmt, Store
 from tilelang.ir.visit import Rewriter, loads_of, substitute_stmt, walk
 from tilelang.lowering.regions import is_whole
-from tilelang.ops.copy import Copy
+from tilelang.ops.copy import Copy, is_load
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.targets.machine import CommonFeature, Machine
-from tilelang.transforms.statement_places import is_load
 
 
 def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
@@ -68,7 +67,7 @@ def _stages_of_tiles(launch: Launch) -> dict[Buffer, int]:
     found: dict[Buffer, int] = {}
     for loop in walk(launch.body):
         if isinstance(loop, For) and loop.pipeline is not None:
-            for tile in {stmt.dst.buffer for stmt in walk(loop) if isinstance(stmt, Copy) and is_load(stmt)}:
+            for tile in {stmt.dst.buffer for stmt in walk(loop) if is_load(stmt)}:
                 found[tile] = max(found.get(tile, 1), _stages(loop))
     return found
 
@@ -118,7 +117,7 @@ class _Loads(Rewriter):
         fills: dict[Buffer, list[int]] = {}
         has_producer = self._has_producer and any(isinstance(stmt, Gemm) for stmt in walk(loop))
         for place, stmt in enumerate(statements):
-            if isinstance(stmt, Copy) and is_load(stmt) and _fills(stmt):
+            if is_load(stmt) and _fills(stmt):
                 fills.setdefault(stmt.dst.buffer, []).append(place)
             elif has_producer and (updated := _updated(stmt)) in fills and updated is not None:
                 fills[updated].append(place)

@@ -27,7 +27,7 @@ from tilelang.arith.domain import Domain, facts_after, of_function, visit_in_ord
 from tilelang.arith.prove import proves
 from tilelang.arith.simplify import simplify
 from tilelang.errors import Note
-from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Expr, Var, select
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.sequences import flat_statements
@@ -44,7 +44,7 @@ from tilelang.ir.visit import (
     written_buffers,
 )
 from tilelang.lowering.regions import same_region, shared_storages
-from tilelang.ops.copy import Copy
+from tilelang.ops.copy import Copy, is_load
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.records import record
@@ -269,7 +269,7 @@ def _loads(body: Sequence[Stmt]) -> Iterator[_Load]:
 
 
 def _loads_of(stmt: Stmt, number: int, branches: tuple[If, ...], values: Mapping[Var, Expr]) -> Iterator[_Load]:
-    if isinstance(stmt, Copy) and stmt.src.buffer.scope is Scope.GLOBAL and stmt.dst.buffer.scope is Scope.SHARED:
+    if is_load(stmt):
         yield _Load(stmt, number, branches, dict(values))
     elif isinstance(stmt, If) and stmt.else_body is None:
         inner = flat_statements(stmt.then_body)

@@ -19,7 +19,7 @@ from tilelang.ir.expr import int_const
 from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Alloc, Bind, Launch, ParallelLoop, Stmt
 from tilelang.ir.visit import walk
-from tilelang.ops.copy import Copy
+from tilelang.ops.copy import Copy, is_load
 from tilelang.ops.gemm import Gemm
 from tilelang.performance.gemm import TiledGemm, gemm_seconds
 from tilelang.schedule.iteration import trip_count
@@ -90,7 +90,7 @@ def _tiled_gemm(launch: Launch, machine: Machine) -> TiledGemm | None:
 def _is_modeled(stmt: Stmt) -> bool:
     """Whether the model knows what a statement costs: loads, gemms, and loops that compute fragments."""
     if isinstance(stmt, Copy):
-        return (stmt.src.buffer.scope, stmt.dst.buffer.scope) == (Scope.GLOBAL, Scope.SHARED)
+        return is_load(stmt)
     written = storages(stmt).written
     computes = all(buffer.scope is Scope.FRAGMENT for buffer in written) and written <= overwritten(stmt)
     return isinstance(stmt, Gemm | Bind | Alloc) or isinstance(stmt, ParallelLoop) and computes

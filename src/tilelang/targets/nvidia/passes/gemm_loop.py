@@ -22,7 +22,7 @@ from tilelang.ir.stmt import Assert, Atomic, For, Launch, Print, Seq, Stmt
 from tilelang.ir.visit import jumps, substitute_stmt, walk
 from tilelang.lowering.regions import is_whole
 from tilelang.ops.atomic import AtomicTile
-from tilelang.ops.copy import Copy
+from tilelang.ops.copy import is_load
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.tile.rasterize_grid import smallest
@@ -114,13 +114,8 @@ def _check_loop(gemm_loop: GemmLoop, blocks: int) -> None:
                 raise NotSplit(f"the loop does more with '{storage.name}' than one atomic operation")
         elif writers and storage in outside:
             raise NotSplit(f"'{storage.name}' is written by the loop, and used outside of it")
-        elif not all(map(_is_load, writers)) and storage not in overwritten(statements[0]):
+        elif not all(map(is_load, writers)) and storage not in overwritten(statements[0]):
             raise NotSplit(f"'{storage.name}' holds something from one iteration to the next")
-
-
-def _is_load(stmt: Stmt) -> bool:
-    """Whether a statement loads a tile."""
-    return isinstance(stmt, Copy) and (stmt.src.buffer.scope, stmt.dst.buffer.scope) == (Scope.GLOBAL, Scope.SHARED)
 
 
 def _check_initialized(gemm: Gemm, before: Sequence[Stmt]) -> None:
