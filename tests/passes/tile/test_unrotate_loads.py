@@ -331,7 +331,27 @@ def test_what_may_be_read_without_a_load_stays(func):
     assert PASS.run(func, PassContext()) is func
 
 
+def of_pixels(first):
+    """A loop that loads tiles of the im2col matrix of an image for the next iteration."""
+
+    @T.prim_func
+    def main(K: T.Tensor((2, 8, 8, 64), "float16"), at: T.Tensor((N + 1,), "int32"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            K_s = T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            T.clear(C_l)
+            first(K, K_s, at)
+            for j in T.Pipelined(N, num_stages=2):
+                T.gemm(K_s, K_s, C_l)
+                T.im2col(K, K_s, at[0] % 2, j + 1, 3, 1, 1, 1)
+            T.copy(C_l, C)
+
+    return main
+
+
 LEFT = {
+    "of pixels": of_pixels(lambda K, K_s, at: T.im2col(K, K_s, at[0] % 2, 0, 3, 1, 1, 1)),
+    "of pixels, the first one of an image": of_pixels(lambda K, K_s, at: T.copy(K[0, 0, 0, 0], K_s)),
     "guarded by data": kernel(guarded_by_data),
     "guarded too soon": kernel(guarded_too_soon),
     "in a branch with another one": kernel(in_either_branch),

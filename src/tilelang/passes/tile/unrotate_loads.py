@@ -288,10 +288,17 @@ def _bound(statements: Sequence[Stmt], values: Mapping[Var, Expr] | None = None)
 
 def _are_alike(first: Copy, second: Copy) -> bool:
     """Whether two synchronous loads of the same part of a tile differ in the place of their source alone."""
-    plain = dataclasses.replace(second, src=first.src, dst=first.dst, loc=first.loc)
-    same = all(getattr(plain, field.name) == getattr(first, field.name) for field in dataclasses.fields(first))
+    if not type(first) is type(second) is Copy:
+        return False  # the place of `T.im2col` is not that of its source
+    names = [field.name for field in dataclasses.fields(Copy) if field.name not in ("src", "dst", "loc")]
+    same = all(_are_equal(getattr(first, name), getattr(second, name)) for name in names)
     synchronous = first.barrier is None and not first.is_async
     return same and synchronous and first.src.buffer is second.src.buffer and same_region(first.dst, second.dst)
+
+
+def _are_equal(first: object, second: object) -> bool:
+    """Whether two fields have one value wherever they stand; an expression that is computed may have several."""
+    return first is second if isinstance(first, Expr) or isinstance(second, Expr) else first == second
 
 
 class _WithLoads(Rewriter):
