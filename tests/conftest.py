@@ -25,6 +25,9 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
         os.environ["COMPILER_PATH"] = tempfile.mkdtemp(prefix="tilelang-linker-")
         atexit.register(shutil.rmtree, os.environ["COMPILER_PATH"], ignore_errors=True)
         os.symlink(gold, os.path.join(os.environ["COMPILER_PATH"], "ld"))
+        linking = (os.environ.get("CXX", "g++"), "-shared", "-xc++", os.devnull, "-o", os.devnull)
+        if subprocess.run(linking, capture_output=True, check=False).returncode:  # of another installation than GCC
+            del os.environ["COMPILER_PATH"]
 # threads of OpenMP that wait for the next kernel sleep: by default they compute for another ten milliseconds per call
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 for _name in ("TILELANG_DEFAULT_TARGET", "TILELANG_EXECUTION_BACKEND", "TILELANG_DISABLE_CACHE"):
