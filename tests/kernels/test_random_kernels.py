@@ -116,25 +116,29 @@ def test_lanes_exchange_what_numpy_says(seed):
 PASS_CONFIGS = ({}, {"persistent": True}, {"persistent": True, "ping_pong": True}, {"in_flight": 1})
 
 
-@pytest.mark.slow(every=148)
-@pytest.mark.parametrize("seed", range(5000, 5100))
-def test_products_that_threads_share_by_roles_agree_with_the_reference(seed):
-    runner = on_simulator("sm_90a", seed % 2 == 0, seed, **PASS_CONFIGS[seed % 4])
-    with runners.few_multiprocessors():
-        check_random(seed, runner, 1, 1, GemmPrograms)
-
-
-def check_roles(seed):
-    runner = on_simulator("sm_90a", seed % 2 == 0, seed, **schedule_overrides(Seeded(seed)))
+def check_that_fits(seed, runner, kind):
+    """Checks a random program with one kernel, unless its tiles are drawn larger than shared memory."""
 
     def check(program):
         try:
             runner(program)
         except ResourceError as error:
-            assert "shared memory" in str(error)  # as large as tiles are drawn, some do not fit
+            assert "shared memory" in str(error)
 
     with runners.few_multiprocessors():
-        check_random(seed, check, 1, 1, WarpSpecializedPrograms)
+        check_random(seed, check, 1, 1, kind)
+
+
+@pytest.mark.slow(every=148)
+@pytest.mark.parametrize("seed", range(5000, 5100))
+def test_products_that_threads_share_by_roles_agree_with_the_reference(seed):
+    runner = on_simulator("sm_90a", seed % 2 == 0, seed, **PASS_CONFIGS[seed % 4])
+    check_that_fits(seed, runner, GemmPrograms)
+
+
+def check_roles(seed):
+    runner = on_simulator("sm_90a", seed % 2 == 0, seed, **schedule_overrides(Seeded(seed)))
+    check_that_fits(seed, runner, WarpSpecializedPrograms)
 
 
 @pytest.mark.slow(every=8)
