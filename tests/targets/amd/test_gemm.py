@@ -91,7 +91,7 @@ def test_main_loops_have_no_bank_conflicts(check_program, arch, trans_b):
 @pytest.mark.parametrize(("arch", "tile", "threads", "count"), [
     ("gfx90a", (128, 128, 64), 256, 32),
     ("gfx942", (256, 256, 64), 512, 64),
-    ("gfx950", (256, 256, 64), 512, 32),
+    ("gfx950", (256, 256, 64), 512, 64),  # clang makes one of two iterations
     ("gfx1100", (128, 128, 32), 128, 32),
     ("gfx1201", (128, 128, 32), 128, 32),
 ])  # fmt: skip

@@ -65,6 +65,7 @@ def test_sums_and_whole_tiles_leave_no_registers_on_rdna(arch):
         ("gfx1100", {"block": 64}),
         ("gfx1100", {"block": 256, "threads": 256}),  # sums alone are too many
         ("gfx1100", {"depth": 32}),  # halves of rows would be less than memory transfers
+        ("gfx1100", {"dtype": "int8", "accum": "int32", "depth": 128}),  # threads could not transpose halves
         ("gfx1100", {"stages": 1}),  # nothing is in flight
         ("gfx1100", {"also": "order"}),
         ("gfx1100", {"also": "layout"}),

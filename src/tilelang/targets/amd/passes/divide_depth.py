@@ -33,6 +33,8 @@ from tilelang.schedule.async_copies import is_asynchronous
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.split_copies import prefetchable
 from tilelang.targets.amd.lowerings import gemm_mfma
+from tilelang.targets.amd.machines import Feature
+from tilelang.targets.amd.transposed_stores import block_layout
 from tilelang.targets.gpu.lowerings.gemm_mma import MmaPlan
 
 _LEAST_BYTES = 64  # along K: what memory transfers at least
@@ -119,10 +121,24 @@ class _Divide(Rewriter):
         parts = 1
         least = max(_LEAST_BYTES // size, _LEAST_STEPS * atom.shape[2])
         while room >= 0 and (m + n) * depth * size > room * parts * self._context.threads:
-            if depth % (2 * parts) or depth // (2 * parts) < least:
+            if depth % (2 * parts) or depth // (2 * parts) < least or self._loses_blocks(gemm, depth // (2 * parts)):
                 break
             parts *= 2
         return parts
+
+    def _loses_blocks(self, gemm: Gemm, depth: int) -> bool:
+        """Whether threads could store whole tiles transposed, but no parts: each wave would permute its operands."""
+        if self._context.target.has(Feature.TRANSPOSED_READ):
+            return False
+        for region, along in zip((gemm.a, gemm.b), gemm.axes_along_k, strict=True):
+            rows, columns = (int_const(size) or 0 for size in region.buffer.shape)
+            whole_blocks, blocks = (
+                block_layout((height, columns), region.dtype.storage_bytes, self._context.threads)
+                for height in (rows, depth)
+            )
+            if along == 0 and whole_blocks is not None and blocks is None:
+                return True
+        return False
 
     def _divided(self, loop: For, copies: Iterable[Copy], gemm: Gemm, parts: int) -> For | None:
         """The loop with so many times the iterations; None if other instructions would multiply parts."""
