@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import tilelang.language as T
 from tilelang.dtypes import INT32
-from tilelang.errors import ProgramError
+from tilelang.errors import ProgramError, ProgramTypeError
 from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Reinterpret, Select, Var
 from tilelang.isa.catalogue import INTRINSICS
 from tilelang.language.math import FUNCTIONS, apply
@@ -28,6 +28,15 @@ def test_every_intrinsic_is_a_function_of_the_language(name: str) -> None:
     assert isinstance(call, Call)
     assert callee is call.callee
     assert FUNCTIONS[name].__doc__
+
+
+@pytest.mark.parametrize("name", sorted(name for name in FUNCTIONS if name.startswith("__")))
+def test_a_fast_function_names_what_it_is_a_variant_of(name: str) -> None:
+    with pytest.raises(ProgramTypeError) as raised:
+        getattr(T, name)(*[i] * INTRINSICS[name].arity)
+    exact = raised.value.hint.removeprefix("write ")
+    assert "x / y" == exact or hasattr(T, exact.removeprefix("T."))
+    assert f"The fast variant of `{exact}`" in str(FUNCTIONS[name].__doc__)
 
 
 def test_constants_fold_in_their_dtype() -> None:

@@ -804,7 +804,7 @@ def __pow(x: ExprLike, y: ExprLike, *, span: object = None, dtype: object = None
     """
 
 def __fdividef(x: ExprLike, y: ExprLike, *, span: object = None, dtype: object = None) -> Any:
-    """The fast variant of `T.fdividef`: a GPU may use a less exact instruction; elsewhere it is the same.
+    """The fast variant of `x / y`: a GPU may use a less exact instruction; elsewhere it is the same.
 
     `T.__fdividef(x, y)` works on scalars, elementwise in loops. Floats narrower than 32 bits are
     computed in float32 and rounded once; functions of floats convert integers to float32.

@@ -159,7 +159,7 @@ def _function(callee: Callee) -> Callable[..., Scalar]:
         if named:
             raise StagingTypeError(f"T.{name}: unexpected keyword argument {next(iter(named))!r}")
         if name.startswith("__"):
-            _check_floats(f"T.{name}", args)
+            _check_floats(name, args)
         return _of_dtype(f"T.{name}", apply(callee, *args), dtype)
 
     intrinsic.__name__ = intrinsic.__qualname__ = name
@@ -185,20 +185,25 @@ _NAMED = [
 ]
 
 
-def _check_floats(what: str, operands: tuple[ExprLike, ...]) -> None:
+def _check_floats(name: str, operands: tuple[ExprLike, ...]) -> None:
     """Fast functions are of floats of 16 bits or more."""
     for operand in operands:
         dtype = None if is_number(operand) else as_expr(operand).dtype
         if dtype is not None and not (dtype.is_float and dtype.bits >= 16):
             raise ProgramTypeError(
-                f"{what} only supports floating-point inputs, but got {dtype!s}", hint=f"write T.{what[4:]}"
+                f"T.{name} only supports floating-point inputs, but got {dtype!s}", hint=f"write {_exact(name)}"
             )
 
 
 def _fast_about(name: str) -> str:
     if not name.startswith("__"):
         return ""
-    return f"The fast variant of `T.{name[2:]}`: a GPU may use a less exact instruction; elsewhere it is the same."
+    return f"The fast variant of `{_exact(name)}`: a GPU may use a less exact instruction; elsewhere it is the same."
+
+
+def _exact(name: str) -> str:
+    """What a fast function is the variant of, as users write it."""
+    return "x / y" if name == "__fdividef" else f"T.{name[2:]}"
 
 
 _OWN = ("dp4a", "fns", "round")  # names whose functions take more than operands
