@@ -9,7 +9,7 @@ Takes a tile-level function:
         T.gemm(S, ...)                         T.gemm(S, ...)
 
 A load into a tile that is still in use waits for that use; tiles of their own have stages of their own, and the loads
-run ahead on every machine. A loop that computes all elements of a tile anew, each from itself, fills it, too, where a
+run ahead on every GPU. A loop that computes all elements of a tile anew, each from itself, fills it, too, where a
 producer does the loads: it fills no tile that threads write, but they may write to another one.
 
 Invariant: what the program computes is the same. Each fill stores all of the tile and none is skipped, so that its

@@ -142,7 +142,7 @@ class _Loads:
     ) -> tuple[list[tuple[_Load, _Load]], list[Stmt]]:
         """The loads of a tile in front of a loop, each with the last one of the same part within, and its other uses.
 
-        None if it is used elsewhere than in the loop before these loads.
+        There are none if it is used elsewhere than in the loop before these loads.
         """
         pairs: list[tuple[_Load, _Load]] = []
         for first in firsts:
