@@ -51,6 +51,8 @@ def _separated(launch: Launch, machine: Machine) -> Launch:
     viewed = {buffer.storage for buffer in allocated if buffer.view_of is not None}
     annotated = {buffer.storage for buffer, _ in launch.hints.layouts}
     shared = [buffer for buffer in allocated if buffer.scope is Scope.SHARED and buffer.view_of is None]
+    if any(buffer.static_shape is None for buffer in shared):
+        return launch  # only the launch tells how large tiles are
     stages = _stages_of_tiles(launch)
     left = machine.shared_bytes - sum(stages.get(buffer, 1) * _bytes(buffer) for buffer in shared)
     loads = _Loads({*shared} - viewed - annotated, left, has_producer=machine.has(CommonFeature.ASYNC_GEMMS))
