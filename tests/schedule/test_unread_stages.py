@@ -43,29 +43,30 @@ def skips(*then):
     return If(TEST, Seq(then))
 
 
-@pytest.mark.parametrize(
-    ("statements", "unread"),
-    {
-        "read": ((wait(), READ_K, release()), 0),
-        "no reader": ((wait(), release()), 1),
-        "a reader of another tile": ((wait(), READ_V, release()), 1),
-        "read before the wait": ((READ_K, wait(), release()), 1),
-        "read in one branch": ((wait(), skips(READ_K), release()), 1),
-        "read in both branches": ((wait(), If(TEST, READ_K, READ_K), release()), 0),
-        "waited for in one branch": ((wait(), READ_K, skips(wait()), release()), 1),
-        "read in a loop": ((wait(), loop(2, READ_K), release()), 0),
-        "read in a loop with iterations in this domain": ((wait(), loop(SOME, READ_K), release()), 0),
-        "read in a loop of a bound count": ((Bind(COUNT, SOME + 1), wait(), loop(COUNT, READ_K), release()), 0),
-        "read in a loop that may have no iteration": ((wait(), loop(COUNT, READ_K), release()), 1),
-        "read in a loop while a condition holds": ((wait(), While(TEST, Seq((READ_K,))), release()), 1),
-        "read unless the loop is left": ((wait(), loop(2, skips(Break()), READ_K), release()), 1),
-        "read unless the iteration ends early": ((wait(), loop(2, skips(Continue()), READ_K), release()), 1),
-        "read an iteration later": ((loop(3, release(), wait(), READ_K),), 0),
-        "waited for an iteration before": ((loop(3, release(), READ_K, wait()),), 1),
-        "two pipelines": ((wait(), wait(V), READ_V, release(), release(V)), 1),
-        "released twice": ((wait(), release(), READ_K, release()), 1),
-    }.values(),
-)
+# statements, and how many of their releases may be of unread stages
+PATHS = {
+    "read": ((wait(), READ_K, release()), 0),
+    "no reader": ((wait(), release()), 1),
+    "a reader of another tile": ((wait(), READ_V, release()), 1),
+    "read before the wait": ((READ_K, wait(), release()), 1),
+    "read in one branch": ((wait(), skips(READ_K), release()), 1),
+    "read in both branches": ((wait(), If(TEST, READ_K, READ_K), release()), 0),
+    "waited for in one branch": ((wait(), READ_K, skips(wait()), release()), 1),
+    "read in a loop": ((wait(), loop(2, READ_K), release()), 0),
+    "read in a loop with iterations in this domain": ((wait(), loop(SOME, READ_K), release()), 0),
+    "read in a loop of a bound count": ((Bind(COUNT, SOME + 1), wait(), loop(COUNT, READ_K), release()), 0),
+    "read in a loop that may have no iteration": ((wait(), loop(COUNT, READ_K), release()), 1),
+    "read in a loop while a condition holds": ((wait(), While(TEST, Seq((READ_K,))), release()), 1),
+    "read unless the loop is left": ((wait(), loop(2, skips(Break()), READ_K), release()), 1),
+    "read unless the iteration ends early": ((wait(), loop(2, skips(Continue()), READ_K), release()), 1),
+    "read an iteration later": ((loop(3, release(), wait(), READ_K),), 0),
+    "waited for an iteration before": ((loop(3, release(), READ_K, wait()),), 1),
+    "two pipelines": ((wait(), wait(V), READ_V, release(), release(V)), 1),
+    "released twice": ((wait(), release(), READ_K, release()), 1),
+}
+
+
+@pytest.mark.parametrize(("statements", "unread"), PATHS.values(), ids=PATHS)
 def test_a_stage_may_be_unread_where_a_path_has_no_gemm(statements, unread):
     found = unread_releases(Seq(statements), Domain().with_range(SOME, 1, 4))
     assert unread == len(found)

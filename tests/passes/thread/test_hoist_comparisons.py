@@ -1,4 +1,4 @@
-"""Tests of unrolled loops in other loops compare with names from outside."""
+"""Comparisons in unrolled loops are with names that are computed outside of these loops."""
 
 import itertools
 

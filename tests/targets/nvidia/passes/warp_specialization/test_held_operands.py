@@ -70,7 +70,7 @@ def test_as_many_columns_stay_as_registers_hold():
 
 
 def test_sums_of_a_softmax_read_the_scores_where_they_are_scaled():
-    """There, behind the copy of the probabilities, 16 registers hold scores and as many the operand."""
+    """Sums are scaled behind the copy of the probabilities: 16 registers hold the scores still, 16 the copy already."""
     func = mla_split(1, 64, 256, 512, 64, 2)
     assert ([(64, 192)], ["192 of 512 columns of 'Q_shared' stay in registers"]) == held(func)[::2]
     func = load("04_mla_decoding/mla_absorbed.py").mla_absorbed.get_tir(1, 64, 256, 512, 64)
