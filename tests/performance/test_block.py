@@ -73,6 +73,25 @@ def test_matrix_work_does_not_depend_on_the_warpgroups(threads: int) -> None:
     assert 2 * 2 * 128 * 1024 == pytest.approx(sum(found.loaded.values()))
 
 
+def test_warps_without_an_iteration_do_nothing() -> None:
+    def exponentials(step: int) -> PrimFunc:
+        """Of four warps each executes every `step`-th iteration, from that of its number on."""
+
+        @T.prim_func
+        def main(A: T.Tensor((8, 128), "float32"), B: T.Tensor((8, 128), "float32")) -> None:
+            with T.Kernel(1, threads=128):
+                thread = T.get_thread_binding()
+                for k in T.serial(thread // 32, 2, step):
+                    B[k, thread] = T.exp(A[k, thread])
+
+        return main
+
+    two, one = (work(exponentials(4)), work(exponentials(1)))
+    assert 2 * 32 / 16 == pytest.approx(two.cycles[Unit.SPECIAL])
+    assert 2 * 32 * 4 == sum(two.stored.values())
+    assert two.duration <= one.duration
+
+
 def test_blocks_with_more_iterations_take_longer() -> None:
     @T.prim_func
     def main(A: T.Tensor((64, 1024), "float32"), B: T.Tensor((64, 1024), "float32")) -> None:

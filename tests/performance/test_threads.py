@@ -2,8 +2,8 @@ import numpy as np
 
 from tilelang.dtypes import FLOAT32, INT32
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import Var, as_expr
-from tilelang.ir.stmt import Group, If, Seq
+from tilelang.ir.expr import Expr, Var, as_expr
+from tilelang.ir.stmt import For, ForKind, Group, If, Seq
 from tilelang.performance.threads import Threads
 from tilelang.targets.nvidia.machines import MACHINES
 
@@ -49,6 +49,17 @@ def test_the_bodies_of_a_branch_are_of_the_threads_for_which_its_condition_holds
         assert [(then, first), (other, second)] == [(body, mask.sum()) for body, mask in bodies]
     (_, mask), _ = some.bodies(If(THREAD < 64, then, group=Group(0, 64)))
     assert 64 == mask.sum()
+
+
+def test_threads_without_an_iteration_leave_a_loop_out() -> None:
+    def left(start: Expr, stop: Expr, step: int = 1) -> int:
+        some = threads()
+        some.select(np.arange(128) < 96)
+        assert some.iterate(For(Var("i", INT32, index=True), start, stop, step, ForKind.SERIAL, Seq(()))) == some.mask.any()
+        return int(some.mask.sum())
+
+    assert [96, 40, 56, 0] == [left(as_expr(0), as_expr(1)), left(THREAD, as_expr(40)), left(THREAD, as_expr(39), -1), left(THREAD, THREAD)]
+    assert 96 == left(as_expr(0), Var("n", INT32))
 
 
 def test_values_that_warps_share() -> None:

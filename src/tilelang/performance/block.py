@@ -98,7 +98,10 @@ class _BlockEstimator:
                 for each in body:
                     self.run(each)
             case For():
-                self._loop(stmt)
+                mask = self._threads.mask
+                if self._threads.iterate(stmt):
+                    self._loop(stmt)
+                self._threads.select(mask)
             case While(condition=condition, body=body):
                 self._compute(condition)
                 self._repeat(body, _DEFAULT_TRIPS)
@@ -124,9 +127,7 @@ class _BlockEstimator:
 
     def _loop(self, loop: For) -> None:
         start, stop = self._threads.mean(loop.start), self._threads.mean(loop.stop)
-        trips = _DEFAULT_TRIPS if start is None or stop is None else len(range(start, stop, loop.step))
-        if trips == 0:
-            return
+        trips = _DEFAULT_TRIPS if start is None or stop is None else max(1, len(range(start, stop, loop.step)))
         if (number := dynamic_tile(loop)) is not None:
             self._values.bind(loop.var, start)
             self._dynamic_tiles.add(number)

@@ -9,7 +9,7 @@ import numpy as np
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, Var
 from tilelang.ir.scalar import Value
-from tilelang.ir.stmt import Group, If, Stmt
+from tilelang.ir.stmt import For, Group, If, Stmt
 from tilelang.layout.shared_memory import INACTIVE, wavefronts
 from tilelang.performance.values import Values
 from tilelang.powers import next_power_of_two
@@ -47,6 +47,15 @@ class Threads:
         first = group.first if self.mask[group.first : group.first + 1].any() else int(np.argmax(self.mask))
         inside[first : first + group.count] = True
         return inside
+
+    def iterate(self, loop: For) -> bool:
+        """Selects those of these threads that have an iteration of a loop, as far as is known; says whether any has."""
+        start, stop = self.values.of(loop.start), self.values.of(loop.stop)
+        if start is not None and stop is not None:
+            runs = np.less(start, stop) if loop.step > 0 else np.greater(start, stop)
+            if not runs.all():
+                self.select(self.mask & runs)
+        return self.warps > 0
 
     def bodies(self, stmt: If) -> list[tuple[Stmt | None, np.ndarray]]:
         """The bodies of a branch and which of these threads run them."""
