@@ -1,10 +1,19 @@
+from collections.abc import Sequence
+
 import numpy as np
+import pytest
 
 from tilelang.dtypes import FLOAT32, INT32
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, Var, as_expr
-from tilelang.ir.stmt import For, ForKind, Group, If, Seq
+from tilelang.ir.stmt import CallStmt, For, ForKind, Group, If, Seq
+from tilelang.isa.instruction import Instruction
 from tilelang.performance.threads import Threads
+from tilelang.targets.gpu.isa.warp import ACTIVE_MASK
+from tilelang.targets.nvidia.isa.opaque_zero import OPAQUE_ZERO
+from tilelang.targets.nvidia.isa.renewed import RENEWED
+from tilelang.targets.nvidia.isa.thread_index import THREAD_INDEX
+from tilelang.targets.nvidia.isa.warpgroup_index import WARPGROUP_INDEX
 from tilelang.targets.nvidia.machines import MACHINES
 
 THREAD = Var("thread", INT32, index=True)
@@ -67,3 +76,24 @@ def test_values_that_warps_share() -> None:
     assert some.of_warps(THREAD // 32) is not None
     assert some.of_warps(THREAD // 16) is None
     assert 64 == some.mean(THREAD)
+
+
+@pytest.mark.parametrize(
+    ("instruction", "args", "expected"),
+    [
+        (THREAD_INDEX, (), range(80)),
+        (WARPGROUP_INDEX, (), [0] * 80),
+        (OPAQUE_ZERO, (), [0] * 80),
+        (RENEWED, (THREAD + 1,), range(1, 81)),
+        (RENEWED, (Var("n", INT32),), None),
+        (ACTIVE_MASK, (), None),
+    ],
+)
+def test_results_of_index_arithmetic(instruction: Instruction, args: tuple[Expr, ...], expected: Sequence[int] | None) -> None:
+    found = threads(80).result_of(CallStmt(instruction, args), instruction)  # of which the last warp has half its lanes
+    assert (expected and list(expected)) == (None if found is None else list(np.asarray(found)))
+
+
+def test_warps_have_the_index_of_their_warpgroup() -> None:
+    found = threads(384).result_of(CallStmt(WARPGROUP_INDEX, ()), WARPGROUP_INDEX)
+    assert [0, 1, 2] == [int(np.asarray(found)[first]) for first in (0, 128, 256)]

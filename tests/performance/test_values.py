@@ -31,5 +31,13 @@ def test_data_is_unknown_but_for_counters_of_pipelines() -> None:
     assert 1 == values.of(Load(buffer(scope=Scope.VAR, dtype=INT32), (), INT32) + 1)
 
 
+def test_a_scalar_counts_as_the_value_with_which_it_is_allocated() -> None:
+    values, scalar, other = Values({I: 3}), buffer(scope=Scope.VAR, dtype=INT32), buffer(scope=Scope.VAR, dtype=INT32)
+    values.begin(scalar, I + 1)
+    values.begin(other, J)
+    assert 9 == values.of(Load(scalar, (), INT32) + 5)
+    assert values.of(Load(other, (), INT32)) is None
+
+
 def test_the_first_thread() -> None:
     assert (-1, 5, 7) == (first_of(None), first_of(5), first_of(np.array([7, 8])))

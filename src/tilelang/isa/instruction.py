@@ -123,6 +123,8 @@ class Instruction(Routine):
         may_diverge: Whether lanes that execute it together may diverge afterwards.
         keeps_uniform: Whether its result is the same in all threads if all its arguments are.
         is_uniform: Whether its result is the same in all threads that execute it together.
+        is_index_arithmetic: Whether its result follows from the index of the thread and from its arguments, by a
+            `simulate` that asks nothing else of the warp than its index, size and lanes.
         matrix: What it multiplies, if it is a matrix instruction.
         shared_rows: If it copies rows of shared memory whose addresses its first lanes have: how many, and the bytes of
             each.
@@ -146,6 +148,7 @@ class Instruction(Routine):
     may_diverge: bool = False
     keeps_uniform: bool = False
     is_uniform: bool = False
+    is_index_arithmetic: bool = False
     matrix: MatrixWork | None = None
     shared_rows: tuple[int, int] = (0, 0)
     instead: str = ""

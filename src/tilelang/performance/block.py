@@ -113,8 +113,9 @@ class _BlockEstimator:
                 if var not in self._dynamic_tiles:
                     self._values.bind(var, self._values.of(value))
                 self._ready[var, 0] = self._compute(value)
-            case Alloc(init=init):
+            case Alloc(buffer=buffer, init=init):
                 if init is not None:
+                    self._values.begin(buffer, init)
                     self._compute(init)
             case Store(buffer=buffer, indices=indices, value=value):
                 self._store(buffer, indices, value)
@@ -351,8 +352,7 @@ class _BlockEstimator:
             else:
                 self._wait_until(self._compute(arg))
         if call.result is not None:
-            shuffled = instruction.dialect_key[:1] == ("shuffle",) and isinstance(call.args[1], Expr)
-            self._values.bind(call.result, self._threads.of_warps(call.args[1]) if shuffled else None)  # type: ignore[arg-type]
+            self._values.bind(call.result, self._threads.result_of(call, instruction))
         if instruction.matrix is not None:
             self._multiply(call, instruction)
         elif instruction.async_unit is not None:

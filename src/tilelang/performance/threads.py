@@ -9,14 +9,25 @@ import numpy as np
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, Var
 from tilelang.ir.scalar import Value
-from tilelang.ir.stmt import For, Group, If, Stmt
+from tilelang.ir.stmt import CallStmt, For, Group, If, Stmt
+from tilelang.isa.instruction import Instruction
 from tilelang.layout.shared_memory import INACTIVE, wavefronts
 from tilelang.performance.values import Values
 from tilelang.powers import next_power_of_two
+from tilelang.records import record
 from tilelang.sim.counters import distinct_sectors
 from tilelang.targets.machine import SECTOR_BYTES, Machine
 
 _WIDEST_ACCESS = 16  # bytes of a lane
+
+
+@record(slots=True, eq=False)
+class _Warp:
+    """What index arithmetic asks of a warp: its number in the block, its size and the numbers of its lanes."""
+
+    index: int
+    size: int
+    lane: np.ndarray
 
 
 class Threads:
@@ -82,6 +93,19 @@ class Threads:
             return None
         lanes = self._by_warp(np.broadcast_to(np.asarray(value), self.mask.shape))
         return value if (lanes == lanes[:, :1]).all() else None
+
+    def result_of(self, call: CallStmt, instruction: Instruction) -> Value | None:
+        """The result of an instruction, if it follows from the index of a thread and known arguments."""
+        if instruction.dialect_key[:1] == ("shuffle",):
+            return self.of_warps(call.args[1]) if isinstance(call.args[1], Expr) else None
+        values = [self.values.of(arg) for arg in call.args if isinstance(arg, Expr)]
+        known = [np.broadcast_to(np.asarray(value), self.mask.shape) for value in values if value is not None]
+        if not instruction.is_index_arithmetic or len(known) < len(call.args):
+            return None
+        rows, lanes = [*map(self._by_warp, known)], np.arange(self._machine.warp_size)
+        warps = [_Warp(index, len(lanes), lanes) for index in range(len(self._by_warp(self.mask)))]
+        results = [instruction.simulate(warp, *(row[warp.index] for row in rows)) for warp in warps]
+        return np.concatenate(results)[: len(self.mask)].astype(np.int64)
 
     def _by_warp(self, values: np.ndarray) -> np.ndarray:
         size = self._machine.warp_size

@@ -22,6 +22,11 @@ class Values:
 
     def __init__(self, known: dict[Var, Value]) -> None:
         self._known = dict(known)
+        self._begun: dict[Buffer, Value | None] = {}  # of scalars that are allocated with a value
+
+    def begin(self, scalar: Buffer, value: Expr) -> None:
+        """Gives a scalar the value with which it is allocated, as which it counts from then on."""
+        self._begun[scalar] = self.of(value)
 
     def bind(self, var: Var, value: Value | None) -> None:
         """Gives a variable a value; None if it depends on data."""
@@ -38,7 +43,7 @@ class Values:
             return self._known.get(expr)
         try:
             with np.errstate(all="ignore"):
-                return evaluate(expr, self._known, exact=expr.dtype.is_int, load=_loaded)
+                return evaluate(expr, self._known, exact=expr.dtype.is_int, load=self._loaded)
         except (_Unknown, CompilerBug, IndexError, ValueError):
             return None
 
@@ -74,12 +79,13 @@ class Values:
             total = total + np.asarray(place, np.int64) * weight
         return total
 
-
-def _loaded(load: Load, indices: tuple[Value, ...]) -> Value:
-    """Counters of a pipeline stand at their beginning; other data is unknown."""
-    if load.buffer.scope is Scope.VAR and load.dtype.is_int:
-        return 0
-    raise _Unknown
+    def _loaded(self, load: Load, indices: tuple[Value, ...]) -> Value:
+        """Counters of a pipeline stand at their beginning; other data is unknown."""
+        if load.buffer.scope is Scope.VAR and load.dtype.is_int:
+            value = self._begun.get(load.buffer, 0)
+            if value is not None:
+                return value
+        raise _Unknown
 
 
 def first_of(value: Value | None) -> int:

@@ -39,6 +39,7 @@ OPAQUE_ZERO = Instruction(
     _simulate,
     result=INT32,
     keeps_uniform=True,
+    is_index_arithmetic=True,
     source="PTX ISA, 'Special Registers: %nctaid'",
 )
 """Zero; called with nothing."""

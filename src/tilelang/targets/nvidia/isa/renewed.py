@@ -35,6 +35,7 @@ RENEWED = Instruction(
     _simulate,
     result=INT32,
     keeps_uniform=True,
+    is_index_arithmetic=True,
     source="CUDA, 'Inline PTX Assembly in CUDA', \"Incorrect Optimization\"",
 )
 """The value that it is called with."""

@@ -41,6 +41,7 @@ THREAD_INDEX = Instruction(
     {"cuda": Helper("tl_thread_index", _TEXT)},
     _simulate,
     result=INT32,
+    is_index_arithmetic=True,
     source="PTX ISA, 'Special Registers', \"%tid\"; CUDA, 'Inline PTX Assembly in CUDA', \"Incorrect Optimization\"",
 )
 """The index in a block whose threads are along one axis; called with nothing."""

@@ -33,6 +33,7 @@ WARPGROUP_INDEX = Instruction(
     _simulate,
     result=INT32,
     keeps_uniform=True,
+    is_index_arithmetic=True,
     source="CUDA C++ Programming Guide, 'Warp Shuffle Functions'",
 )
 """The index; called with nothing."""
