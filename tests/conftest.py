@@ -41,7 +41,11 @@ settings.register_profile(
     "ci", max_examples=25, derandomize=True, deadline=None, database=None, suppress_health_check=_QUIET
 )
 settings.register_profile("nightly", max_examples=500, deadline=None, suppress_health_check=_QUIET)
-settings.load_profile(os.environ.get("TILELANG_HYPOTHESIS_PROFILE", "ci"))
+_PROFILE = os.environ.get("TILELANG_HYPOTHESIS_PROFILE", "ci")
+settings.load_profile(_PROFILE)
+if _PROFILE == "ci":  # nor are constants of the modules that a worker has imported drawn, which takes five seconds to read
+    _PROVIDERS = import_module("hypothesis.internal.conjecture.providers")
+    _PROVIDERS._get_local_constants = lambda: _PROVIDERS._local_constants
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -55,7 +59,6 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     Random numbers are the same every time. An error without a place of its own names the line that called, which in tests
     is the test itself: whole messages are easier to compare without it; a test that wants it asks for `calling_line`.
     """
-    state = np.random.get_state()
     np.random.seed(0)
     with pytest.MonkeyPatch.context() as patch:
         if item.config.getoption("--pure"):
@@ -66,10 +69,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
             patch.setattr(flags, "_FLAGS", (*flags._FLAGS, "-O0"))
         if "calling_line" not in _fixtures(item):
             patch.setattr(import_module("tilelang.errors"), "calling_line", lambda: None)
-        try:
-            return (yield)
-        finally:
-            np.random.set_state(state)
+        return (yield)
 
 
 # what is about the machine code of the CPU, or compiles in one process for another
