@@ -107,9 +107,14 @@ def module_of(name: str) -> str:
     return "/".join(parts)
 
 
-def imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def nodes_of(text: str) -> list[ast.AST]:
+    """All nodes of a file's syntax tree, its module first; to walk it again takes longer than what is asked of it."""
+    return [*ast.walk(ast.parse(text))]
+
+
+def imports(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
     """Each import anywhere in a file, functions included, as (line, dotted module)."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name
@@ -124,16 +129,16 @@ def imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 @pytest.fixture(scope="module")
-def trees() -> dict[Path, ast.Module]:
-    """The syntax tree of each source file."""
-    return {path: ast.parse(path.read_text()) for path in source_files()}
+def files() -> dict[Path, list[ast.AST]]:
+    """The nodes of each source file."""
+    return {path: nodes_of(path.read_text()) for path in source_files()}
 
 
-def layer_violations(path: Path, tree: ast.Module) -> list[str]:
+def layer_violations(path: Path, nodes: list[ast.AST]) -> list[str]:
     """Each import of a file that goes to the right along the layer line, or is relative."""
     here = package_of(path)
     found = []
-    for line, module in imports(tree):
+    for line, module in imports(nodes):
         place = f"{path}:{line}"
         if module.startswith("."):
             found.append(f"{place}: relative import of {module}; write it in full")
@@ -161,8 +166,8 @@ def test_the_layer_line_is_documented() -> None:
     assert LAYERS == re.split(r"[ ·\n]+", line.strip())
 
 
-def test_modules_import_only_from_their_left(trees: dict[Path, ast.Module]) -> None:
-    found = [line for path, tree in trees.items() for line in layer_violations(path, tree)]
+def test_modules_import_only_from_their_left(files: dict[Path, list[ast.AST]]) -> None:
+    found = [line for path, nodes in files.items() for line in layer_violations(path, nodes)]
     assert [] == found
 
 
@@ -177,14 +182,14 @@ def test_modules_import_only_from_their_left(trees: dict[Path, ast.Module]) -> N
     ],
 )
 def test_the_layer_test_sees_imports_in_every_form(text: str, expected: str) -> None:
-    found = layer_violations(SOURCE / "layout" / "layout.py", ast.parse(text))
+    found = layer_violations(SOURCE / "layout" / "layout.py", nodes_of(text))
     assert 1 == len(found)
     assert expected in found[0]
 
 
-def names_and_texts(tree: ast.Module) -> Iterator[str]:
+def names_and_texts(nodes: list[ast.AST]) -> Iterator[str]:
     """Each identifier of a file, and each text, documentation included."""
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Name(id=text) | ast.Attribute(attr=text) | ast.arg(arg=text) | ast.Constant(value=str(text)):
                 yield text
@@ -196,16 +201,16 @@ def names_and_texts(tree: ast.Module) -> Iterator[str]:
                 yield f"{name} {other or ''}"
 
 
-def vendor_words(tree: ast.Module, folder: str = "") -> set[str]:
+def vendor_words(nodes: list[ast.AST], folder: str = "") -> set[str]:
     """The words of vendors' machines in a file, but of that whose folder it is in."""
-    texts = "\n".join({*names_and_texts(tree)})
+    texts = "\n".join({*names_and_texts(nodes)})
     expressions = [expression for vendor, expression in VENDOR_WORDS.items() if vendor != folder]
     return {found.lower() for expression in expressions for found in expression.findall(texts)}
 
 
-def test_words_of_a_vendor_stand_in_its_folder(trees: dict[Path, ast.Module]) -> None:
+def test_words_of_a_vendor_stand_in_its_folder(files: dict[Path, list[ast.AST]]) -> None:
     expected = {name: set(words.split()) for name, (words, _) in ALLOWED_WORDS.items()}
-    found = {path.relative_to(SOURCE).as_posix(): vendor_words(tree, package_of(path)) for path, tree in trees.items()}
+    found = {path.relative_to(SOURCE).as_posix(): vendor_words(nodes, package_of(path)) for path, nodes in files.items()}
     assert expected == {name: words for name, words in found.items() if words}
 
 
@@ -225,7 +230,7 @@ def test_words_of_a_vendor_stand_in_its_folder(trees: dict[Path, ast.Module]) ->
     ],
 )
 def test_the_word_test_sees_names_and_texts(text: str, expected: set[str]) -> None:
-    assert expected == vendor_words(ast.parse(text))
+    assert expected == vendor_words(nodes_of(text))
 
 
 def modules_named_in(path: Path, text: str) -> Iterator[tuple[str, bool]]:
@@ -254,9 +259,9 @@ def test_the_test_of_named_modules_sees_what_is_gone() -> None:
     assert expected == list(modules_named_in(path, text))
 
 
-def widths(tree: ast.Module) -> Iterator[str]:
+def widths(nodes: list[ast.AST]) -> Iterator[str]:
     """The names of a warp's width that are given the number 32."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant):
             names = node.targets if isinstance(node, ast.Assign) else [node.target]
             for name in names:
@@ -264,8 +269,8 @@ def widths(tree: ast.Module) -> Iterator[str]:
                     yield name.id
 
 
-def test_widths_of_warps_are_asked_of_machines(trees: dict[Path, ast.Module]) -> None:
-    found = {path for path, tree in trees.items() if package_of(path) not in VENDOR_WORDS and list(widths(tree))}
+def test_widths_of_warps_are_asked_of_machines(files: dict[Path, list[ast.AST]]) -> None:
+    found = {path for path, nodes in files.items() if package_of(path) not in VENDOR_WORDS and list(widths(nodes))}
     assert set() == found
 
 
@@ -295,8 +300,9 @@ def test_files_stay_short() -> None:
     assert {} == long
 
 
-def test_every_source_file_says_what_it_is(trees: dict[Path, ast.Module]) -> None:
-    silent = [path for path, tree in trees.items() if tree.body and not ast.get_docstring(tree)]
+def test_every_source_file_says_what_it_is(files: dict[Path, list[ast.AST]]) -> None:
+    modules = {path: nodes[0] for path, nodes in files.items()}
+    silent = [path for path, each in modules.items() if isinstance(each, ast.Module) and each.body and not ast.get_docstring(each)]
     assert [] == silent
 
 
