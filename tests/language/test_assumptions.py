@@ -10,6 +10,9 @@ from tilelang.errors import FalseAssumption
 from tilelang.ir.compare import digest
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.printer import to_text
+from tilelang.jit.program import generate_source
+from tilelang.options import CompileOptions
+from tilelang.targets.target import parse_target
 
 WAYS = {"reference": "cpu", "cc": "cpu", "simulator": {"kind": "cuda", "arch": "sm_90a"}}
 
@@ -117,7 +120,7 @@ def gathers(assumed: bool = True, written: bool = False) -> PrimFunc:
 
 def compared_with_extent(func: PrimFunc, target: Any) -> int:
     """How many lines of the kernel ask whether an index is below the extent."""
-    source = tilelang.compile(func, target=target).get_kernel_source()
+    source = generate_source(func, parse_target(target), CompileOptions()).text
     body = source[source.index("main_") :].partition("{")[2].partition("\n}\n")[0]
     return sum(re.search(r"\bN(_\w+)?\b", line.partition("//")[0]) is not None for line in body.splitlines())
 

@@ -108,10 +108,10 @@ def test_the_simulator_finds_the_version_that_gemms_still_read(monkeypatch):
         test_it_computes_the_same(5, False)
 
 
-def gradients(length=192, dim=32, block_N=128, threads=256, heads=1, causal=False):
+def gradients(length=192, dim=32, block_N=128, threads=256, causal=False):
     """The backward pass of attention, whose gemm of dQ reads what all warpgroups have written."""
     module = load("03_attention/attention_backward.py")
-    return module.attention_backward.get_tir(1, heads, length, dim, block_N=block_N, threads=threads, causal=causal)
+    return module.attention_backward.get_tir(1, 1, length, dim, block_N=block_N, threads=threads, causal=causal)
 
 
 def versions_of(name, func, **pass_configs):
@@ -135,15 +135,15 @@ def test_second_versions_that_save_a_wait_alone_take_no_stage():
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("persistent", [False, True])
 def test_warpgroups_that_share_such_a_tile_compute_the_same(causal, persistent):
-    func = gradients(heads=2, causal=causal)
+    func = gradients(causal=causal)
     one_stage = {"order": [0, 1, 2, 5, 3, 4, 6, 9, 7, 8, 10], "stage": [0] * 11}
     made = lowered(func, persistent=persistent, schedule=json.dumps([{"loops": [one_stage]}]))
     (launch,) = (s for s in walk(made.body) if isinstance(s, Launch) and s.plan.schedule is not None)
     assert any(tile.name == "dS_shared" and count == 2 for tile, count in launch.plan.versions)
     rng = np.random.default_rng(0)
-    q, k, v, grad = rng.standard_normal((4, 1, 2, 192, 32), dtype=np.float32).astype(np.float16)
-    lse, delta = rng.standard_normal((2, 1, 2, 192), dtype=np.float32) + 5
-    results = [np.zeros((1, 2, 192, 32), dtype) for dtype in ("float32", "float16", "float16")]
+    q, k, v, grad = rng.standard_normal((4, 1, 1, 192, 32), dtype=np.float32).astype(np.float16)
+    lse, delta = rng.standard_normal((2, 1, 1, 192), dtype=np.float32) + 5
+    results = [np.zeros((1, 1, 192, 32), dtype) for dtype in ("float32", "float16", "float16")]
     given = [q, k, v, grad, lse, delta, *results]
     want = run_reference_on_copies(func, given)
     for lazy, seed in ((False, 0), (True, 1)):

@@ -44,7 +44,8 @@ def test_three_warpgroups_issue_their_gemms_one_after_another(causal, persistent
 @pytest.mark.slow(every=8)
 @pytest.mark.parametrize(("causal", "persistent"), [(False, False), (True, False), (True, True)])
 def test_rotated_loops_with_and_without_masks_do_so_too(causal, persistent):
-    kernel = simulated(flash(384, causal=causal, dim=128), 384, causal, 128, **{"tl.persistent": persistent})
+    length = 384 if causal else 192  # of which some iterations have no mask
+    kernel = simulated(flash(length, causal=causal, dim=128), length, causal, 128, **{"tl.persistent": persistent})
     assert "3 consumer warpgroups that issue gemms one after another" in kernel.explain()
     assert causal == ("tl_opaque_zero()" in kernel.get_kernel_source())
 

@@ -17,8 +17,8 @@ from tilelang.sim.run import simulate
 LENGTH = 192  # three tiles of different work for each of two heads
 
 
-def causal(length=LENGTH, rows=64):
-    return attention_programs.flash(2, length, 64, rows, 64, causal=True, threads=2 * rows)
+def causal(length=LENGTH, rows=64, heads=2):
+    return attention_programs.flash(heads, length, 64, rows, 64, causal=True, threads=2 * rows)
 
 
 @functools.cache
@@ -27,8 +27,8 @@ def shared_by(blocks):
     return lowered(causal(), blocks=blocks, persistent=True)
 
 
-def simulated(made, length=LENGTH, *, lazy=False, seed=0):
-    q, k, v = np.random.default_rng(seed).standard_normal((3, 2, length, 64)).astype(np.float16)
+def simulated(made, length=LENGTH, heads=2, *, lazy=False, seed=0):
+    q, k, v = np.random.default_rng(seed).standard_normal((3, heads, length, 64)).astype(np.float16)
     out = np.full_like(q, np.nan)
     simulate(made, [q, k, v, out], target=TARGET, lazy=lazy, seed=seed)
     np.testing.assert_allclose(out, attention_programs.attention(q, k, v, True), rtol=1e-2, atol=1e-2)
@@ -41,7 +41,7 @@ def test_any_number_of_blocks_computes_all_tiles(blocks, lazy, seed):
 
 
 def test_three_warpgroups_take_tiles_together():
-    simulated(lowered(causal(384, 192), blocks=1, persistent=True), 384)
+    simulated(lowered(causal(384, 192, heads=1), blocks=1, persistent=True), 384, heads=1)
 
 
 def test_a_kernel_of_its_own_resets_the_counter():

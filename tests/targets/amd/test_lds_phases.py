@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tilelang.layout.shared_memory import conflicts, offsets, row_major, wavefronts
+from tilelang.layout.shared_memory import conflicts, least_wavefronts, offsets, row_major, wavefronts
 from tilelang.layout.xor_swizzle import swizzled
 from tilelang.targets.amd import lds_phases
 from tilelang.targets.amd.machines import MACHINES
@@ -64,15 +64,13 @@ def test_lane_12_shares_a_phase_with_lane_0_on_gfx950_and_lane_4_does_not():
 
 def together(machine, kind, width):
     """The phase of each of the lower 32 lanes, by which pairs of lanes conflict: the least lane of it."""
-    step = machine.shared_banks * machine.bank_bytes
-    least = list(range(32))
-    for low in range(32):
-        for high in range(low + 1, 32):
-            at = np.full(64, -1)
-            at[low], at[high] = 0, step
-            if conflicts(at, width, machine, kind):
-                least[high] = min(least[high], low)
-    return least
+    low, high = np.triu_indices(32, 1)
+    at, pair = np.full((len(low), 64), -1), np.arange(len(low))
+    at[pair, low], at[pair, high] = 0, machine.shared_banks * machine.bank_bytes
+    meet = wavefronts(at, width, machine, kind) > least_wavefronts(at, width, machine, kind)
+    least = np.arange(32)
+    np.minimum.at(least, high[meet], low[meet])
+    return least.tolist()
 
 
 def phases(*groups):

@@ -117,8 +117,15 @@ def loaded(count: int, saving: int) -> Source:
     return dataclasses.replace(LOADED, text=macro + LOADED.text)
 
 
-@pytest.mark.parametrize("compiler", ["nvrtc", pytest.param("nvcc", marks=needs_nvcc)])
-@pytest.mark.parametrize(("count", "saving", "kept"), [(100, 20, 20), (100, 120, 100), (20, 10, 20)])
+@pytest.mark.parametrize(
+    ("compiler", "count", "saving", "kept"),
+    [
+        ("nvrtc", 100, 20, 20),
+        ("nvrtc", 100, 120, 100),
+        ("nvrtc", 20, 10, 20),
+        pytest.param("nvcc", 100, 20, 20, marks=needs_nvcc),
+    ],
+)
 def test_what_spills_is_compiled_for_fewer_registers(compiler: str, count: int, saving: int, kept: int) -> None:
     code = build(loaded(count, saving), "sm_90a", compiler)
     assert (kept > 64) == (code.resources["k"].spill_bytes > 0)

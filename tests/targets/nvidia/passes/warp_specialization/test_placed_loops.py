@@ -93,7 +93,7 @@ AMIDST = [0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 7], [0] * 12 + [1]  # the last 
 
 
 def attention(places, **configs):
-    func = attention_programs.flash(2, 200, 64, 128, 64, threads=256, places=places)
+    func = attention_programs.flash(1, 200, 64, 128, 64, threads=256, places=places)
     return tilelang.compile(func, target="sm_90a", execution_backend="simulator", pass_configs=configs)
 
 
@@ -121,7 +121,7 @@ def test_attention_computes_the_same_wherever_its_statements_are(places, fast):
     assert "a producer of" in kernel.explain()
     assert fast == ("the softmax is computed as by T.online_softmax" in kernel.explain())
     rng = np.random.default_rng(7)
-    q, k, v = (2 * rng.standard_normal((2, 200, 64)).astype(np.float16) for _ in range(3))
+    q, k, v = (2 * rng.standard_normal((1, 200, 64)).astype(np.float16) for _ in range(3))
     out = np.full_like(q, np.nan)
     kernel(q, k, v, out)
     np.testing.assert_allclose(out, attention_programs.attention(q, k, v, False), atol=2e-2)
