@@ -1,6 +1,7 @@
 """What every test shares: a cache folder of its own session, deterministic property tests, sampled sweeps, tiers."""
 
 import atexit
+import contextlib
 import gc
 import os
 import shutil
@@ -43,9 +44,12 @@ settings.register_profile(
 settings.register_profile("nightly", max_examples=500, deadline=None, suppress_health_check=_QUIET)
 _PROFILE = os.environ.get("TILELANG_HYPOTHESIS_PROFILE", "ci")
 settings.load_profile(_PROFILE)
-if _PROFILE == "ci":  # nor are constants of the modules that a worker has imported drawn, which takes five seconds to read
-    _PROVIDERS = import_module("hypothesis.internal.conjecture.providers")
-    _PROVIDERS._get_local_constants = lambda: _PROVIDERS._local_constants
+# constants of the modules that a worker has imported are not drawn: programs would depend on the order of tests, and
+# reading them takes five seconds; Hypothesis has no option for it
+if _PROFILE == "ci":
+    with contextlib.suppress(ImportError):
+        _PROVIDERS = import_module("hypothesis.internal.conjecture.providers")
+        _PROVIDERS._get_local_constants = lambda: _PROVIDERS._local_constants
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
