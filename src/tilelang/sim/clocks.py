@@ -119,8 +119,7 @@ class Clocks:
 
         Without `accesses` there is the part for causality only.
         """
-        seen = self._table()
-        clock: np.ndarray = seen[threads].max(axis=0)
+        clock: np.ndarray = self._table()[self._rows(threads)].max(axis=0)
         clock[threads] = clock[threads + (self._width - self.threads)] = self.now
         if not accesses:
             clock[: -self.threads] = 0
@@ -135,16 +134,18 @@ class Clocks:
 
     def acquire(self, threads: np.ndarray, clock: np.ndarray) -> None:
         """Joins what was released into the vector clocks of these threads."""
-        seen = self._table()
-        seen[threads] = np.maximum(seen[threads], clock)
+        rows, seen = self._rows(threads), self._table()
+        if isinstance(rows, slice):
+            np.maximum(seen[rows], clock, out=seen[rows])
+        else:
+            seen[rows] = np.maximum(seen[rows], clock)
 
     def has_observed(self, threads: np.ndarray, clock: np.ndarray) -> bool:
         """Whether all that was released happened before one of these threads got where it is."""
         causes = clock[-self.threads :]
-        late = np.flatnonzero(causes > self.floor)
-        missing = self._table()[threads][:, late + (self._width - self.threads)] < causes[late]
-        own = threads[:, None] == late
-        return bool((~missing | own).all(axis=1).any())
+        observed = (self._table()[self._rows(threads), -self.threads :] >= causes) | (causes <= self.floor)
+        observed[np.arange(len(threads)), threads] = True  # each thread has observed itself
+        return bool(observed.all(axis=1).any())
 
     def acquire_release(self, key: object, thread: int) -> None:
         """A thread updates an element atomically: acquires from those that did so before, releases to those after."""
@@ -164,6 +165,11 @@ class Clocks:
         if self._seen is not None:
             ordered |= self._seen[threads, earlier] >= times
         return ordered
+
+    def _rows(self, threads: np.ndarray) -> slice | np.ndarray:
+        """Threads of one warp, in their order, as a slice if none is missing: of rows that NumPy need not gather."""
+        first, last = int(threads[0]), int(threads[-1])
+        return slice(first, last + 1) if last - first == len(threads) - 1 else threads
 
     @property
     def _width(self) -> int:
