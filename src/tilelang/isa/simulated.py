@@ -100,10 +100,10 @@ class Transfer(Protocol):
 class AsyncRead(Protocol):
     """An asynchronous read in flight."""
 
-    def fetch(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def fetch(self) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
         """Completes the read; returns contents, a mask of defined bytes, and the vector clock to `acquire`.
 
-        Shapes of the first two: that of the starts, and then (size,); uint8 and bool.
+        Shapes of the first two: that of the starts, and then (size,); uint8 and bool. No mask: all are defined.
         """
 
     def drop(self) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilelang.errors import OutOfBounds
-from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.buffer import Buffer
 from tilelang.sim.async_transfers import Span
 
 if TYPE_CHECKING:
@@ -50,16 +50,15 @@ class AsyncRead:
             )
         self._span.begin_read(self._loc, self._thread)
 
-    def fetch(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def fetch(self) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
         """It is read now."""
         span = self._span
         with self._loc:
             span.begin_read(self._loc, self._thread)
             contents, defined = span.contents(by_address=True)
             span.end_read(self._loc, self._agent)
-        is_defined = np.ones(contents.shape, bool) if defined is None else defined
         learned = self._clocks.release_agent(self._agent, self._causes)
-        return contents.reshape(self._shape), is_defined.reshape(self._shape), learned
+        return contents.reshape(self._shape), None if defined is None else defined.reshape(self._shape), learned
 
     def drop(self) -> None:
         """It is not read after all."""
@@ -70,8 +69,6 @@ class AsyncRead:
 
 def _tile(block: Block, low: int, high: int) -> Buffer:
     """The buffer that holds all of these bytes, else one that holds the first."""
-    tiles = [(block.window(slot), b) for slot, b in enumerate(block.buffers) if b.scope is Scope.SHARED]
-    ends = [(window.begin, window.begin + window.size * window.itemsize, buffer) for window, buffer in tiles]
-    whole = (buffer for begin, end, buffer in ends if begin <= low and high <= end)
-    first = (buffer for begin, end, buffer in ends if begin <= low < end)
-    return next(whole, None) or next(first, None) or tiles[0][1]
+    whole = (buffer for begin, end, buffer in block.tiles if begin <= low and high <= end)
+    first = (buffer for begin, end, buffer in block.tiles if begin <= low < end)
+    return next(whole, None) or next(first, None) or block.tiles[0][2]

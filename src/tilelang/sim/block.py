@@ -5,12 +5,13 @@ Takes the memory of the launch. Invariant: blocks share state only through their
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tilelang.ir.buffer import Buffer
+from tilelang.ir.buffer import Buffer, Scope
 from tilelang.records import record
 from tilelang.sim.async_transfers import PendingTransfers
 from tilelang.sim.barriers import Barriers
@@ -93,6 +94,12 @@ class Block:
         numbers = [first + np.arange(start, min(start + clocks.warp_size, threads)) for start in starts]
         self.barriers = Barriers(numbers, clocks)
         self.lane = np.arange(clocks.warp_size)
+
+    @functools.cached_property
+    def tiles(self) -> list[tuple[int, int, Buffer]]:
+        """The buffers in shared memory: where each begins and ends, in bytes, and the buffer."""
+        tiles = [(self.window(slot), b) for slot, b in enumerate(self.buffers) if b.scope is Scope.SHARED]
+        return [(window.begin, window.begin + window.size * window.itemsize, buffer) for window, buffer in tiles]
 
     @property
     def proxies(self) -> Proxies:

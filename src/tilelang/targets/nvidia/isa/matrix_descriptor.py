@@ -73,12 +73,7 @@ class Operand:
             raise SimulationError(
                 f"wgmma: the descriptor {descriptor:#x} has a base offset, with which no tile lies right"
             )
-        start = (descriptor & _FIELD) << 4
-        leading, stride = (descriptor >> 16 & _FIELD) << 4, (descriptor >> 32 & _FIELD) << 4
-        swizzle = _SWIZZLES[descriptor >> 62]
-        address = start + _offsets(self.rows, self.depth, self.transposed, leading, stride, swizzle)
-        chunks: np.ndarray = address ^ (address >> 7 & max(1, swizzle // CHUNK) - 1) << 4
-        return chunks
+        return _chunks(self.rows, self.depth, self.transposed, descriptor)
 
     def of_rows(self, chunks: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
         """The chunks of the first rows, and the others; `rows` is a multiple of those that lie within one chunk."""
@@ -98,6 +93,16 @@ class Operand:
 
 
 @lru_cache(maxsize=256)
+def _chunks(rows: int, depth: int, transposed: bool, descriptor: int) -> np.ndarray:
+    start = (descriptor & _FIELD) << 4
+    leading, stride = (descriptor >> 16 & _FIELD) << 4, (descriptor >> 32 & _FIELD) << 4
+    swizzle = _SWIZZLES[descriptor >> 62]
+    address = start + _offsets(rows, depth, transposed, leading, stride, swizzle)
+    chunks: np.ndarray = address ^ (address >> 7 & max(1, swizzle // CHUNK) - 1) << 4
+    chunks.flags.writeable = False
+    return chunks
+
+
 def _offsets(rows: int, depth: int, transposed: bool, leading: int, stride: int, swizzle: int) -> np.ndarray:
     """The offset of each chunk from the start, before the swizzle."""
     line = swizzle or CHUNK  # bytes from one row, or step of k, to the next

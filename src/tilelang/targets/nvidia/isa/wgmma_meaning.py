@@ -29,7 +29,7 @@ from tilelang.targets.nvidia.isa.matrix_descriptor import CHUNK, Operand, encode
 WARPS = 4
 _STATE = "wgmma"
 _WORD = (1 << 64) - 1
-_Matrix = tuple[np.ndarray, np.ndarray]  # elements, and which are defined
+_Matrix = tuple[np.ndarray, np.ndarray | None]  # elements, and which rows are defined as a whole; None: all
 
 
 @record(frozen=False, eq=False)
@@ -41,20 +41,21 @@ class _Issued:
         first: The warp that issued it first.
         completed: In how many warps it is complete.
         operands: Those in shared memory, once they have been read.
-        clocks: The vector clocks of the reads of operands, which waiting warps acquire.
+        clock: The joined vector clock of the reads of operands, which waiting warps acquire.
     """
 
     call: tuple[object, ...]
     first: int
     completed: int = 0
     operands: tuple[_Matrix, ...] | None = None
-    clocks: list[np.ndarray] = field(default_factory=list)
+    clock: np.ndarray | None = None
 
-    def fetch(self, operand: Operand, reading: AsyncRead) -> _Matrix:
+    def fetch(self, operand: Operand, reading: AsyncRead, wide: type) -> _Matrix:
         """Reads an operand for all warps."""
         contents, defined, clock = reading.fetch()
-        self.clocks.append(clock)
-        return operand.matrix(contents), operand.defined(defined)
+        self.clock = clock if self.clock is None else np.maximum(self.clock, clock)
+        values = _exact(operand.matrix(contents), operand.dtype, wide)
+        return values, None if defined is None else np.asarray(operand.defined(defined).all(axis=1))
 
 
 @record(eq=False)
@@ -197,12 +198,12 @@ class WgmmaMeaning:
 
         def complete() -> None:
             if issued.operands is None:
-                issued.operands = tuple(issued.fetch(operand, reading) for operand, reading in readings)
+                issued.operands = tuple(issued.fetch(operand, reading, self._wide) for operand, reading in readings)
             else:
                 for _, reading in readings:
                     reading.drop()
-            for clock in issued.clocks:
-                warp.acquire(clock, warp.active)
+            assert issued.clock is not None
+            warp.acquire(issued.clock, warp.active)
             self._add(warp, used_registers, issued.operands, keep=keep)
             for registers in used_registers:
                 group.registers[rank].remove(registers)
@@ -237,45 +238,75 @@ class WgmmaMeaning:
         self, warp: Warp, registers: list[_PendingRegisters], operands: tuple[_Matrix, ...], *, keep: bool
     ) -> None:
         """Adds the warp's rows of A @ B to its accumulator, or overwrites it."""
-        right, right_defined = operands[0]
-        rows = slice(warp.index % WARPS * warp.size, (warp.index % WARPS + 1) * warp.size)
-        first = warp.index % WARPS * self.c_fragment.shape[0] // WARPS
+        rank, count = warp.index % WARPS, self.c_fragment.shape[0] // WARPS
+        (right, right_known), (row, column) = operands[0], self._c_places[rank]
         if self.a is None:
-            left, left_defined = self._rows_in_registers(warp, registers[1], rows, first)
+            left, left_known = self._rows_in_registers(warp, registers[1])
         else:
-            left, left_defined = _part(operands[1], first, self.c_fragment.shape[0] // WARPS)
-        row, column = (place[rows] for place in self.c_fragment.places)
-        beyond = row - first >= (self.c_fragment.shape[0] if self.a is None else max(0, len(operands[1][0]) - first))
-        wide = np.int64 if self.c_dtype.is_int else np.float64
-        total = (_exact(left, self.a_dtype, wide) @ _exact(right, self.b.dtype, wide).T)[row - first, column]
-        defined = np.logical_and.outer(left_defined.all(axis=1), right_defined.all(axis=1))[row - first, column]
+            left, left_known = _part(operands[1], rank * count, count)
+        total = (left @ right.T)[row, column]
+        known = None if left_known is None else left_known[row]
+        if right_known is not None:
+            known = right_known[column] if known is None else known & right_known[column]
         accumulator = registers[0]
         if keep:
-            old, old_defined = warp.read_raw(accumulator.pointer, accumulator.count)
-            total, defined = total + old.astype(wide), defined & old_defined
-        # poisons the rows that A does not have: a result that depends on them is visibly wrong
-        total, defined = np.where(beyond, _POISON if self.c_dtype.is_int else np.nan, total), defined | beyond
-        warp.write(accumulator.pointer, np.asarray(convert(total, self.c_dtype)), defined=defined)
+            old, old_known = warp.read_raw(accumulator.pointer, accumulator.count)
+            total, known = total + old.astype(self._wide), old_known if known is None else known & old_known
+        if self.a is not None and len(operands[1][0]) < (rank + 1) * count:  # it does not have all of these rows
+            beyond = row >= len(operands[1][0]) - rank * count
+            # poison: a result that depends on them is visibly wrong
+            total = np.where(beyond, _POISON if self.c_dtype.is_int else np.nan, total)
+            known = None if known is None else known | beyond
+        warp.write(accumulator.pointer, np.asarray(convert(total, self.c_dtype)), defined=known)
 
-    def _rows_in_registers(self, warp: Warp, registers: _PendingRegisters, rows: slice, first: int) -> _Matrix:
+    def _rows_in_registers(self, warp: Warp, registers: _PendingRegisters) -> _Matrix:
         """The rows of A that the lanes of a warp hold."""
         values, defined_values = warp.read_raw(registers.pointer, registers.count)
-        row, k = (place[rows] for place in self.a_fragment.places)
-        shape = (self.a_fragment.shape[0] // WARPS, self.a_fragment.shape[1])
-        matrix, defined = np.zeros(shape, values.dtype), np.zeros(shape, bool)
-        matrix[row - first, k], defined[row - first, k] = values, defined_values
-        return matrix, defined
+        places = self._a_places[warp.index % WARPS]
+        matrix = np.zeros((self.a_fragment.shape[0] // WARPS, self.a_fragment.shape[1]), values.dtype)
+        matrix[places] = values
+        left = _exact(matrix, self.a_dtype, self._wide)
+        if np.count_nonzero(defined_values) == defined_values.size:
+            return left, None
+        defined = np.zeros(matrix.shape, bool)
+        defined[places] = defined_values
+        return left, np.asarray(defined.all(axis=1))
+
+    @property
+    def _wide(self) -> type:
+        """In what products are added up, without rounding those of one instruction."""
+        return np.int64 if self.c_dtype.is_int else np.float64
+
+    @cached_property
+    def _a_places(self) -> list[tuple[np.ndarray, ...]]:
+        return _places_by_warp(self.a_fragment)
+
+    @cached_property
+    def _c_places(self) -> list[tuple[np.ndarray, ...]]:
+        return _places_by_warp(self.c_fragment)
 
 
 _POISON = 0x5A5A5A5A
 
 
+def _places_by_warp(fragment: Fragment) -> list[tuple[np.ndarray, ...]]:
+    """Per warp, the row, counted from its first one, and the column of every value of its lanes."""
+    count = fragment.shape[0] // WARPS
+    parts = [np.split(place, WARPS) for place in fragment.places]
+    return [
+        (np.ascontiguousarray(rows) - rank * count, np.ascontiguousarray(columns))
+        for rank, (rows, columns) in enumerate(zip(*parts, strict=True))
+    ]
+
+
 def _part(operand: _Matrix, first: int, count: int) -> _Matrix:
     """Some rows of a matrix; those that it does not have are undefined."""
-    parts = [array[first : first + count] for array in operand]
-    missing = ((0, count - len(parts[0])), (0, 0))
-    values, defined = (np.pad(part, missing) for part in parts)
-    return values, defined
+    values, known = operand[0][first : first + count], None if operand[1] is None else operand[1][first : first + count]
+    missing = count - len(values)
+    if missing:
+        values = np.pad(values, ((0, missing), (0, 0)))
+        known = None if known is None else np.pad(known, (0, missing))
+    return np.ascontiguousarray(values), known
 
 
 def _exact(matrix: np.ndarray, dtype: DType, wide: type) -> np.ndarray:
