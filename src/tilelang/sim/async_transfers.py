@@ -10,6 +10,7 @@ at once.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,13 +21,14 @@ from tilelang.isa.simulated import Pieces
 from tilelang.sim import violations
 from tilelang.sim.device_memory import Window
 from tilelang.sim.history import History, thread_of
-from tilelang.sim.storage import Storage
+from tilelang.sim.storage import Storage, all_set
 
 if TYPE_CHECKING:
     from tilelang.sim.block import Block
     from tilelang.sim.warp import SimWarp
 
 Update = Callable[[np.ndarray, np.ndarray], np.ndarray]
+CHUNK_BYTES = 16  # of most pieces
 
 
 class Span:
@@ -61,9 +63,8 @@ class Span:
             )
         self._starts = starts
         unit = self.storage.unit
-        per = max(1, size // unit)
-        units = (starts // unit)[:, None] + np.arange(per)
-        self.units: np.ndarray = units.ravel() if size >= unit else np.unique(units)
+        first = int(starts[0]) // unit if len(starts) else 0
+        self.units: np.ndarray = first + _units((starts - first * unit).tobytes(), size, unit)
 
     # -- contents -------------------------------------------------------------------------------------------------
     def contents(self, *, by_address: bool = False) -> tuple[np.ndarray, np.ndarray | None]:
@@ -72,10 +73,14 @@ class Span:
         Args:
             by_address: Whether an address names the pieces and not a buffer, of which several may share the bytes.
         """
-        places, flags = self._places(), self.storage.flags
-        mark = self.window.mark
-        defined = None if flags is None else flags[places] != 0 if by_address else flags[places] == mark
-        return self.storage.bytes[places], None if defined is None or defined.all() else defined
+        contents, mark = self._fetch(self.storage.bytes), self.window.mark
+        if self.storage.flags is None:
+            return contents, None
+        flags = self._fetch(self.storage.flags)
+        if all_set(flags, mark):
+            return contents, None
+        defined = flags != 0 if by_address else flags == mark
+        return contents, None if defined.all() else defined
 
     def put(self, contents: np.ndarray, defined: np.ndarray | None) -> None:
         """Stores the bytes of the pieces. Shapes: (n, size), uint8 and bool.
@@ -92,6 +97,15 @@ class Span:
             self.storage.track_contents()[places] = np.where(defined, self.window.mark, 0)
         elif self.storage.flags is not None:
             self.storage.flags[places] = self.window.mark
+
+    def _fetch(self, row: np.ndarray) -> np.ndarray:
+        """The bytes of the pieces in a row of bytes: piece by piece where they lie at multiples of their size."""
+        if self.size != CHUNK_BYTES or np.bitwise_or.reduce(self._starts) % CHUNK_BYTES:
+            found: np.ndarray = row[self._places()]
+        else:
+            chunks = row[: len(row) // CHUNK_BYTES * CHUNK_BYTES].view(f"V{CHUNK_BYTES}")
+            found = chunks[self._starts // CHUNK_BYTES].view(np.uint8).reshape(-1, CHUNK_BYTES)
+        return found
 
     def _places(self) -> np.ndarray:
         places: np.ndarray = self._starts[:, None] + np.arange(self.size)
@@ -170,8 +184,7 @@ class Span:
         return violations.undefined(self._element_of(unit), self._block.clocks.name(thread), self.what)
 
     def _stamps(self, history: History, loc: Loc, who: int) -> np.ndarray:
-        (stamp,) = history.stamps(np.array([who]), loc, self._name)
-        return np.full(len(self.units), stamp)
+        return history.stamps(np.array(who), loc, self._name)
 
     def _fenced(self, history: History, thread: int, now: str) -> None:
         writes, shadow = history.writers(self.units), self.storage.shadow
@@ -179,7 +192,7 @@ class Span:
             shadow.need_fence((self.units,), thread, now)
             writes = np.where(shadow.is_foreign((self.units,)), 0, writes)
         wrong = self._block.proxies.invisible(self.what, thread, writes)
-        if wrong.any():
+        if np.count_nonzero(wrong):
             at = int(np.flatnonzero(wrong)[0])
             writer, site, name = int(thread_of(writes[at])), history.site(int(writes[at])), self._block.clocks.name
             raise violations.unfenced(self._element(at), now, name(thread), name(writer), site)
@@ -193,6 +206,13 @@ class Span:
 
     def _element_of(self, unit: int) -> str:
         return self.window.element_of_unit((unit,))
+
+
+@lru_cache(maxsize=256)
+def _units(starts: bytes, size: int, unit: int) -> np.ndarray:
+    """The units of pieces, given where these begin as bytes of int64; the same boxes and operands come again."""
+    units = (np.frombuffer(starts, np.int64) // unit)[:, None] + np.arange(max(1, size // unit))
+    return units.ravel() if size >= unit else np.unique(units)
 
 
 class BlockTransfer:

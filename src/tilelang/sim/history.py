@@ -135,7 +135,7 @@ class History:
     def read(self, units: np.ndarray, stamps: np.ndarray, *, enter: bool = True) -> Conflict | None:
         """Threads read units.
 
-        Shapes: units (n, ...), stamps the same.
+        Shapes: units (n, ...), stamps the same, or () if one thread does it all.
         """
         conflict = (
             self._pending(self._pending_writes, units, stamps, "read")
@@ -153,7 +153,7 @@ class History:
 
         Args:
             units: Shape (n, ...).
-            stamps: The same shape.
+            stamps: As in `read`.
             differs: Called when two writes conflict: where the memory will change, in the shape of `units`.
             enter: Whether the access happens now; False only checks it.
         """
@@ -262,6 +262,8 @@ class History:
             if np.count_nonzero(same_warp_reader):
                 self._peer[units[same_warp_reader]] = earlier[same_warp_reader]
         self._reader[units] = stamps
+        if not stamps.ndim:
+            return
         doubled = self._reader[units] != stamps
         if np.count_nonzero(doubled):
             self._peer[units[doubled]] = stamps[doubled]
@@ -288,7 +290,10 @@ class History:
         late = earlier >= (self._clocks.floor + 1) << _TIME_SHIFT
         if not np.count_nonzero(late):  # nearly always: a barrier lies between
             return None
-        ordered = self._clocks.happened_before(stamps & _THREAD_MASK, earlier & _THREAD_MASK, earlier >> _TIME_SHIFT)
+        each = earlier
+        if not stamps.ndim and np.count_nonzero(earlier == earlier[0]) == earlier.size:  # of one transfer, for example
+            each = earlier[:1]
+        ordered = self._clocks.happened_before(stamps & _THREAD_MASK, each & _THREAD_MASK, each >> _TIME_SHIFT)
         conflicts = late & ~ordered
         if differs is not None and np.count_nonzero(conflicts):
             conflicts &= differs()
@@ -316,7 +321,7 @@ class History:
         at = tuple(int(i) for i in np.argwhere(where)[0])
         stamp = int(earlier[at])
         site, other = self.site(stamp), stamp & _THREAD_MASK
-        clocks, thread = self._clocks, int(stamps[at]) & _THREAD_MASK
+        clocks, thread = self._clocks, int(np.broadcast_to(stamps, earlier.shape)[at]) & _THREAD_MASK
         from_async_unit, is_cluster = other >= clocks.threads, clocks.threads > clocks.per_block
         one_warp = thread // clocks.warp_size == other // clocks.warp_size
         per_block = clocks.per_block if is_cluster else 0

@@ -56,7 +56,7 @@ class Proxies:
         """
         clocks, writers = self._clocks, thread_of(writes)
         ordinary: np.ndarray = (writes != 0) & (writers < clocks.threads)
-        if not ordinary.any():
+        if not np.count_nonzero(ordinary):
             return ordinary
         clock = clocks.vector_clock(thread)
         fenced = np.zeros(clocks.threads, np.int64)
