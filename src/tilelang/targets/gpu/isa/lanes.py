@@ -70,7 +70,12 @@ def uniform(warp: Warp, value: Any, what: str) -> int:
     Raises:
         SimulationError: They do not.
     """
-    values: list[int] = sorted(set(integers(warp, value)[warp.active].tolist()))
+    if not np.ndim(value):
+        return int(value)
+    all_values = integers(warp, value)
+    if all_values.tobytes() == all_values[:1].tobytes() * len(all_values):  # nearly always, and quickly seen
+        return int(all_values[0])
+    values: list[int] = sorted(set(all_values[warp.active].tolist()))
     if len(values) != 1:
         raise SimulationError(f"{what}: lanes of a warp disagree, they have {', '.join(map(str, values[:4]))}")
     return values[0]

@@ -27,7 +27,7 @@ from tilelang.isa.function import Function, Parameter, ParameterKind
 from tilelang.isa.instruction import AsyncUnit, Effect, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pointer, Wait, Warp
-from tilelang.targets.gpu.isa.lanes import integers
+from tilelang.targets.gpu.isa.lanes import integers, spread
 from tilelang.targets.nvidia.isa.async_units import CP_ASYNC
 from tilelang.targets.nvidia.isa.mbarrier_state import MAX_ARRIVALS, MAX_TX_BYTES, MBarrier, PendingWork
 from tilelang.targets.nvidia.isa.ptx_statement import Argument, ptx_statement, register, shared_address
@@ -41,10 +41,11 @@ _Key = tuple[object, int]  # the memory and the barrier's number in it
 
 def _groups(warp: Warp, pointer: Pointer, *values: Any) -> Iterator[tuple[_Key, tuple[int, ...], np.ndarray]]:
     """The active lanes that name one barrier, with the same further operands: barrier, operands, lanes."""
-    columns = np.stack([np.broadcast_to(pointer.offset, (warp.size,)), *(integers(warp, value) for value in values)])
-    for number, *operands in sorted(set(zip(*columns[:, warp.active].tolist(), strict=True))):
-        lanes = warp.active & (columns.T == (number, *operands)).all(axis=1)
-        yield (pointer.buffer.storage, number), tuple(operands), lanes
+    columns = [spread(warp, pointer.offset), *(integers(warp, value) for value in values)]
+    found = sorted(set(zip(*(column[warp.active].tolist() for column in columns), strict=True)))
+    for number, *operands in found:
+        here = len(found) == 1 or (np.transpose(columns) == (number, *operands)).all(axis=1)
+        yield (pointer.buffer.storage, number), tuple(operands), warp.active & here
 
 
 def signaled(warp: Warp, pointer: Pointer, lane: int, what: str) -> MBarrier:
