@@ -287,7 +287,7 @@ def _split(chosen: Value, mask: np.ndarray) -> tuple[np.ndarray | None, np.ndarr
     if np.ndim(chosen) == 0:
         return (mask, None) if chosen else (None, mask)
     ours, theirs = mask & chosen, mask & ~chosen
-    return (ours if ours.any() else None), (theirs if theirs.any() else None)
+    return (ours if np.count_nonzero(ours) else None), (theirs if np.count_nonzero(theirs) else None)
 
 
 def _generating(code: Code) -> Callable[[SimWarp], Iterator[Wait]]:

@@ -254,8 +254,15 @@ class LaneCompiler:
     def _as_data(self, expr: Expr) -> Closure:
         dtype = expr.dtype
         if expr.is_index and not isinstance(expr, Const):
-            exact = self.index(expr)
-            return lambda w: convert(exact(w), dtype)
+            exact, numpy = self.index(expr), dtype.numpy
+            if not is_native(dtype):
+                return lambda w: convert(exact(w), dtype)
+
+            def wrap(w: Frame) -> Value:
+                value = exact(w)
+                return value.astype(numpy) if isinstance(value, np.ndarray) else convert(value, dtype)
+
+            return wrap
         match expr:
             case Const(value=value):
                 constant = convert(value, dtype)
@@ -319,7 +326,7 @@ class LaneCompiler:
             if np.ndim(first) == 0:
                 return y(w) if bool(first) is is_and else np.bool_(not is_and)
             open_lanes = (first if is_and else ~first) & w.mask
-            if not open_lanes.any():
+            if not np.count_nonzero(open_lanes):
                 return first
             if pure:
                 second = y(w)
@@ -343,9 +350,9 @@ class LaneCompiler:
                 return _merge(chosen, x(w)[0], y(w)[0]), None
             outer = w.mask
             ours, theirs = chosen & outer, ~chosen & outer
-            if not theirs.any():
+            if not np.count_nonzero(theirs):
                 return x(w)
-            if not ours.any():
+            if not np.count_nonzero(ours):
                 return y(w)
             w.set_mask(ours)
             first, defined = x(w)

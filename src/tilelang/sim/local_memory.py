@@ -181,6 +181,8 @@ class Registers:
 
     def _access(self, warp: Accessor, offset: Index, count: int, *, write: bool) -> bool:
         """Whether an access happens now; see `RegisterHazards.access`."""
+        if self.hazards.access_any(warp):
+            return True
         own, owner = self._scale
         if own != owner:  # a view of narrower or wider elements
             first = np.asarray(offset) * own // owner
