@@ -15,7 +15,6 @@ import tilelang
 import tilelang.language as T
 import tilelang.numpy as tnp
 from tilelang.dtypes import as_dtype
-from tilelang.errors import ProgramWarning
 from tilelang.ir.expr import Expr, select
 from tilelang.level1.elements import as_array
 from tilelang.level1.graph import Combiner, Graph, Parameter, define
@@ -287,15 +286,8 @@ def test_computations(kind: str, backend: str, name: str, tmp_path: Path) -> Non
         assert_close(each, expected, 1e-2)
 
 
-# no more than 8 rows of sums are used, of 64, and the loop may have no iteration: registers of the others are zeros that
-# ptxas (13.0, 13.5) knows, and it serializes wgmma; with a fence behind the clear it does not
-_SERIALIZED = pytest.mark.xfail(raises=ProgramWarning, reason="ptxas serializes wgmma beside sums that nothing uses")
-
-
 @pytest.mark.slow(every=24)
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[_SERIALIZED] * (name == "a long cache")) for name in COMPUTATIONS]
-)
+@pytest.mark.parametrize("name", COMPUTATIONS)
 def test_kernels_compile_for_gpus(name: str, tmp_path: Path) -> None:
     function, *arrays = COMPUTATIONS[name]
     lowered = lower(trace(function, *arrays), parse_target({"kind": "cuda", "arch": "sm_90a"}))

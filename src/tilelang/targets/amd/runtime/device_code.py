@@ -21,7 +21,7 @@ from tilelang.targets.amd.runtime import hiprtc
 from tilelang.targets.amd.runtime.toolchain import Clang, find_clang, find_disassembler
 from tilelang.targets.gpu.runtime.compile_log import Compilation
 from tilelang.targets.gpu.runtime.device_code import BuiltCode, DeviceCode, built_once, with_launch_memory
-from tilelang.targets.gpu.runtime.fewer_spills import with_fewer_spills
+from tilelang.targets.gpu.runtime.fewer_losses import with_fewer_losses
 from tilelang.targets.gpu.runtime.resources import Resources
 
 # data integers wrap, and vector accesses name bytes under another dtype
@@ -107,7 +107,7 @@ class _Compiled:
 
 def _compiled(source: Source, arch: str, compiler: Clang | hiprtc.Hiprtc, options: CompileOptions) -> _Compiled:
     flags = _all_flags(source, options)
-    return with_fewer_spills(
+    return with_fewer_losses(
         lambda saving: _compiled_with((*flags, *saving), source, arch, compiler, options),
         lambda: import_module("tilelang.targets.amd.isa.save_registers").FLAGS,
     )

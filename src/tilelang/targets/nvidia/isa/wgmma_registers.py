@@ -1,7 +1,7 @@
 """What compilers must know of the registers of matrix instructions of a warpgroup: statements on an array of them.
 
-Gives `fence_operands`, `renew_operands` and `define_operands`, each for a dtype and a number of elements. Invariant:
-values stay the same. NVVM's time grows with asm statements, so one has several registers.
+Gives `fence_operands`, `renew_operands`, `define_operands` and `hide_operands`, each for a dtype and a number of
+elements. Invariant: values stay the same. NVVM's time grows with asm statements, so one has several registers.
 
 Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions", "wgmma.fence".
 """
@@ -15,6 +15,7 @@ from tilelang.dtypes import DType, as_dtype
 from tilelang.isa.instruction import Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pointer, Warp
+from tilelang.targets.gpu.isa.save_registers import SAVE_REGISTERS
 from tilelang.targets.nvidia.isa.atom import per_register
 from tilelang.targets.nvidia.machines import Feature
 
@@ -57,15 +58,30 @@ def define_operands(dtype: DType, count: int) -> Instruction:
     return _for_registers("define", f"tl_define_{kind}_operands", comment, kind, "", f"={letter}", dtype, count)
 
 
+@cache
+def hide_operands(dtype: DType, count: int) -> Instruction:
+    """Hides the values of an array of registers from compilers that are to save registers; called with the array.
+
+    See `passes/hide_cleared_sums.py`.
+    """
+    kind, letter = _type_of(dtype)
+    comment = "Hides the values of these registers from the compiler, where registers are scarce."
+    name = f"tl_hide_{kind}_operands"
+    return _for_registers("hide", name, comment, kind, "", f"+{letter}", dtype, count, macro=SAVE_REGISTERS)
+
+
 def _type_of(dtype: DType) -> tuple[str, str]:
     """The type of a register in CUDA C++, and the letter of its constraint in asm statements."""
     return ("float", "f") if dtype == "float32" else ("unsigned", "r")
 
 
 def _for_registers(
-    what: str, name: str, comment: str, kind: str, ptx: str, constraint: str, dtype: DType, count: int
+    what: str, name: str, comment: str, kind: str, ptx: str, constraint: str, dtype: DType, count: int, macro: str = ""
 ) -> Instruction:
-    """Executes PTX on each register of an array, `{0}`; for the compilers, as values stay the same."""
+    """Executes PTX on each register of an array, `{0}`; for the compilers, as values stay the same.
+
+    If a macro is named, only where it is defined.
+    """
     memory = '::"memory"' if constraint.startswith("+") else ""
 
     def statement(*registers: str) -> str:
@@ -74,15 +90,18 @@ def _for_registers(
         return f'asm volatile("{written}" : {operands}{memory});'
 
     together = (f"r[i + {n}]" for n in range(_AT_ONCE))
+    begin, end = (f"#ifdef {macro}\n", "#endif\n") if macro else ("", "")
     text = f"""\
 // {comment}
 template <int N> __device__ __forceinline__ void {name}(void* registers) {{
+{begin}\
     {kind}* r = reinterpret_cast<{kind}*>(registers);
 #pragma unroll
     for (int i = 0; i + {_AT_ONCE} <= N; i += {_AT_ONCE})
         {statement(*together)}
 #pragma unroll
     for (int i = N - N % {_AT_ONCE}; i < N; ++i) {statement("r[i]")}
+{end}\
 }}
 """
 
@@ -101,5 +120,5 @@ template <int N> __device__ __forceinline__ void {name}(void* registers) {{
 
 def instructions() -> Iterator[Instruction]:
     """The instructions of this file, on 32 elements of every dtype of accumulators."""
-    for operands in (fence_operands, renew_operands, define_operands):
+    for operands in (fence_operands, renew_operands, define_operands, hide_operands):
         yield from (operands(as_dtype(name), 32) for name in ("float32", "float16", "int32"))

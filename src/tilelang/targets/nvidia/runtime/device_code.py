@@ -23,7 +23,7 @@ from tilelang.runtime.compile_flags import device_flags
 from tilelang.targets.gpu.isa.save_registers import DEFINE, SAVE_REGISTERS
 from tilelang.targets.gpu.runtime.compile_log import Compilation
 from tilelang.targets.gpu.runtime.device_code import BuiltCode, DeviceCode, built_once, with_launch_memory
-from tilelang.targets.gpu.runtime.fewer_spills import with_fewer_spills
+from tilelang.targets.gpu.runtime.fewer_losses import with_fewer_losses
 from tilelang.targets.gpu.runtime.resources import Resources
 from tilelang.targets.nvidia.runtime import nvrtc
 from tilelang.targets.nvidia.runtime.ptxas_log import resources_of, warnings_of
@@ -126,7 +126,7 @@ def _built(source: Source, arch: str, compiler: str, options: CompileOptions) ->
         code = BuiltCode(compilation.code, resources_of(compilation.log), warnings_of(compilation.log))
         return _Built(code, flagged)
 
-    return with_fewer_spills(built_with, lambda: _saving(source))
+    return with_fewer_losses(built_with, lambda: _saving(source))
 
 
 def _saving(source: Source) -> tuple[str, ...]:
