@@ -77,15 +77,11 @@ def assert_simulates(
     return expected
 
 
-def _schedules() -> list[tuple[bool, int]]:
-    """Each seed lazily and eagerly with TILELANG_SLOW_TESTS; else one of either, whose seeds TILELANG_SAMPLE changes."""
-    if os.environ.get("TILELANG_SLOW_TESTS"):
-        return [(lazy, seed) for seed in (0, 1, 2) for lazy in (True, False)]
-    first = int(os.environ.get("TILELANG_SAMPLE", "0"))
-    return [(True, first % 3), (False, (first + 1) % 3)]
-
-
-SCHEDULES = _schedules()
+_SLOW = bool(os.environ.get("TILELANG_SLOW_TESTS"))
+SEEDS = (0, 1, 2) if _SLOW else (int(os.environ.get("TILELANG_SAMPLE", "0")) % 3,)
+"""Of orders in which warps run: all with TILELANG_SLOW_TESTS, else one, which TILELANG_SAMPLE changes."""
+SCHEDULES = [(lazy, seed) for seed in SEEDS for lazy in (True, False)] if _SLOW else [(True, SEEDS[0]), (False, (SEEDS[0] + 1) % 3)]
+"""Whether engines work lazily, and a seed."""
 
 
 def in_every_schedule(func: PrimFunc, *arguments: Any, arch: str = "sm_80") -> list[Any]:

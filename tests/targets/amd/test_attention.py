@@ -18,7 +18,7 @@ def test_flash_attention(check_program, arch, block_m, causal):
     rng = np.random.default_rng(0)
     q, k, v = (rng.standard_normal((1, 128, 64)).astype(np.float16) for _ in range(3))
     main = flash(1, 128, 64, block_m, 64, causal=causal, threads=256)
-    arguments, counters = check_program(main, q, k, v, np.zeros_like(q), arch=arch, rtol=2e-2, atol=2e-3, seeds=1)
+    arguments, counters = check_program(main, q, k, v, np.zeros_like(q), arch=arch, rtol=2e-2, atol=2e-3)
     np.testing.assert_allclose(arguments[3], attention(q, k, v, causal), rtol=2e-2, atol=4e-3)
     assert counted(counters, "tl_wmma" if arch.startswith("gfx1") else "tl_mfma")
     conflicts = {
@@ -38,7 +38,7 @@ def test_multi_head_latent_attention(check_program, arch):
     q, q_rope, kv, k_rope = (rng.standard_normal(shape).astype(np.float16) for shape in shapes)
     main = latent(64, 96, 128, 32, 32)
     arguments, counters = check_program(
-        main, q, q_rope, kv, k_rope, np.zeros_like(q), arch=arch, rtol=2e-2, atol=2e-3, seeds=1
+        main, q, q_rope, kv, k_rope, np.zeros_like(q), arch=arch, rtol=2e-2, atol=2e-3
     )
     np.testing.assert_allclose(arguments[4], latent_attention(q, q_rope, kv, k_rope), rtol=2e-2, atol=4e-3)
     assert counted(counters, "tl_wmma" if arch.startswith("gfx1") else "tl_mfma")

@@ -65,7 +65,7 @@ DTYPES = [
 def test_every_dtype(check_program, arch, dtype, accum):
     for trans_a, trans_b in ((False, False), (True, True)):
         main = tiled(64, 96, 128, (64, 32, 64), dtype, accum, trans_a=trans_a, trans_b=trans_b)
-        check_program(*main, arch=arch, seeds=1)
+        check_program(*main, arch=arch)
 
 
 @pytest.mark.slow(every=16)
@@ -81,7 +81,7 @@ def test_tiles_that_whole_instructions_do_not_cover(check_program, arch, size, t
 )
 def test_main_loops_have_no_bank_conflicts(check_program, arch, trans_b):
     main = tiled(128, 128, 128, (128, 128, 64), "float16", "float32", threads=256, trans_b=trans_b, out="float16")
-    _, counters = check_program(*main, arch=arch, seeds=1)
+    _, counters = check_program(*main, arch=arch)
     for traffic in ("shared load", "shared store"):
         assert counters.traffic[traffic].transactions == counters.traffic[traffic].ideal
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from gpu import SEEDS
 from harness import assert_same, run_reference_on_copies
 
 from tilelang.ir.stmt import CallStmt
@@ -37,13 +38,13 @@ class Outcome:
 
 @pytest.fixture
 def check():
-    """Runs a program on the machine, in several orders of warps, and insists on what the reference gives."""
+    """Runs a program on the machine, with warps in the orders of `SEEDS`, and insists on what the reference gives."""
 
     def run(func, *arguments, arch="wave64", rtol=0.0, atol=0.0):
         target = Target("invented", arch)
         program = lowered(func, target, CompileOptions())
         expected = run_reference_on_copies(func, arguments)
-        for seed in range(2):
+        for seed in SEEDS:
             actual, counters = [np.array(a) for a in arguments], Counters()
             simulate(program, actual, target=target, seed=seed, report=counters)
             for want, got in zip(expected, actual, strict=True):
