@@ -186,6 +186,7 @@ def test_only_where_loads_run_ahead_and_all_tiles_fit(arch, stages, rows, expect
     assert expected is (separated(func, arch) is not func)
 
 
+@pytest.mark.slow(every=4)
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a", {"kind": "hip", "arch": "gfx942"}])
 @pytest.mark.parametrize("what", [*SEPARATED, "changed"])
 def test_the_loop_computes_the_same(what, target):

@@ -176,10 +176,14 @@ def halves(rng, *shape):
     return (rng.standard_normal(shape) / shape[-1] ** 0.25).astype(np.float16)
 
 
+in_two_blocks = pytest.mark.slow(every=3)
+
+
 def agrees(out, expected):
     np.testing.assert_allclose(out.astype(np.float32), expected, rtol=2e-2, atol=2e-2)
 
 
+@in_two_blocks
 def test_retention_in_two_blocks_agrees_with_its_reference():
     module, kernel = simulated("retention", 1, 1, 2, 136, 64, 72)
     rng = np.random.default_rng(0)
@@ -188,6 +192,7 @@ def test_retention_in_two_blocks_agrees_with_its_reference():
     agrees(kernel(q, k, v, np.log2(decay)), module.reference(q, k, v, decay))
 
 
+@in_two_blocks
 def test_mamba2_in_two_blocks_agrees_with_its_reference():
     module, kernel = simulated("mamba2", 1, 1, 2, 1, 72, 64, 72)
     rng = np.random.default_rng(1)
@@ -197,6 +202,7 @@ def test_mamba2_in_two_blocks_agrees_with_its_reference():
     agrees(kernel(x, step, rate, b, c), module.reference(x, step, rate, b, c))
 
 
+@in_two_blocks
 def test_the_gated_delta_rule_in_two_blocks_agrees_with_its_reference():
     module, kernel = simulated("gated_delta_rule", 2, 1, 1, 72, 64, 72)
     rng = np.random.default_rng(2)

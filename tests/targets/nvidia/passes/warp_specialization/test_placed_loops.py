@@ -114,6 +114,7 @@ def test_three_warpgroups_speculate_where_the_user_places_the_whole_step_in_one_
     assert is_speculative(LAST_GEMM) and not is_speculative(RESCALING)
 
 
+@pytest.mark.slow(every=3)
 @pytest.mark.parametrize("places", [LOADS, LAST_GEMM, RESCALING, AMIDST])
 @pytest.mark.parametrize("fast", [False, True])
 def test_attention_computes_the_same_wherever_its_statements_are(places, fast):
