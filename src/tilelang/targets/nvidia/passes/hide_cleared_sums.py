@@ -17,15 +17,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
 
+from tilelang.analysis.matrix_results import matrix_results
+from tilelang.analysis.unrolled_loops import is_unrolled, values
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.expr import Const, int_const
+from tilelang.ir.expr import Const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.sequences import flat_statements, with_statements
-from tilelang.ir.stmt import CallStmt, For, ForKind, Launch, Seq, Stmt, Store
-from tilelang.ir.visit import Rewriter, walk
-from tilelang.isa.instruction import Instruction
+from tilelang.ir.stmt import CallStmt, For, Launch, Seq, Stmt, Store
+from tilelang.ir.visit import Rewriter
 from tilelang.lowering.regions import whole
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.targets.nvidia.isa.async_units import WGMMA
@@ -46,7 +46,7 @@ class _Clears(Rewriter):
         for stmt in inside.body:
             made.append(stmt)
             array = _cleared(stmt)
-            if array is not None and array in self._sums:
+            if array is not None and array.storage in self._sums:
                 count = math.prod(array.static_shape or ())
                 region = whole(array)
                 made.append(CallStmt(hide_operands(array.dtype, count), (region,), (region,), (region,), loc=stmt.loc))
@@ -56,9 +56,8 @@ class _Clears(Rewriter):
 def _cleared(stmt: Stmt) -> Buffer | None:
     """The array all of whose elements a nest of unrolled loops sets to a constant."""
     count = 1
-    while isinstance(stmt, For) and stmt.kind is ForKind.UNROLLED and len(body := flat_statements(stmt.body)) == 1:
-        start, stop = int_const(stmt.start), int_const(stmt.stop)
-        count *= 0 if start is None or stop is None else len(range(start, stop, stmt.step))
+    while isinstance(stmt, For) and is_unrolled(stmt) and len(body := flat_statements(stmt.body)) == 1:
+        count *= len(values(stmt) or ())
         (stmt,) = body
     if not isinstance(stmt, Store) or not isinstance(stmt.value, Const):
         return None
@@ -66,17 +65,9 @@ def _cleared(stmt: Stmt) -> Buffer | None:
     return stmt.buffer if shape is not None and math.prod(shape) == count else None
 
 
-def _sums(launch: Launch) -> Iterator[Buffer]:
-    """The arrays in which wgmma adds to sums."""
-    for call in (stmt for stmt in walk(launch.body) if isinstance(stmt, CallStmt)):
-        routine = call.routine
-        if isinstance(routine, Instruction) and routine.matrix is not None and routine.async_unit is WGMMA:
-            yield from (region.buffer for region in call.writes)
-
-
 def hide_cleared_sums(launch: Launch) -> Launch:
     """The launch with statements behind clears of sums."""
-    sums = set(_sums(launch))
+    sums = matrix_results(launch.body, WGMMA)
     body = _Clears(sums).visit(launch.body) if sums else launch.body
     return launch if body is launch.body or body is None else dataclasses.replace(launch, body=body)
 

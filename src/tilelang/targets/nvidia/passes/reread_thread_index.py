@@ -18,16 +18,15 @@ Takes a thread-level launch. Invariant: each thread computes the same.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 
+from tilelang.analysis.matrix_results import matrix_results
 from tilelang.dtypes import INT32
 from tilelang.ir.assumption import assume
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Var, conjunction
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Bind, CallStmt, For, ForKind, Launch, Seq, Stmt, While
-from tilelang.ir.visit import Rewriter, substitute_stmt, variables_of, walk
-from tilelang.isa.instruction import Instruction
+from tilelang.ir.visit import Rewriter, substitute_stmt, variables_of
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.targets.nvidia.isa.thread_index import THREAD_INDEX
@@ -71,7 +70,7 @@ class _Gemms(Rewriter):
         inside = self.rebuild_stmt(node)
         if inside is not node or not isinstance(node, Seq):
             return inside
-        results = set(_results(node))
+        results = matrix_results(node, None)
         if not results or not any(isinstance(s, Bind) and self._thread in variables_of(s.value) for s in node.body):
             return inside
         self.results |= results
@@ -82,14 +81,6 @@ class _Gemms(Rewriter):
             assume(conjunction([own >= 0, own < self._threads]), node.loc),
             *(substitute_stmt(stmt, {self._thread: own}) for stmt in node.body),
         ), loc=node.loc)  # fmt: skip
-
-
-def _results(node: Stmt) -> Iterator[Buffer]:
-    """The arrays in which mma.sync adds to sums."""
-    for call in (stmt for stmt in walk(node) if isinstance(stmt, CallStmt)):
-        routine = call.routine
-        if isinstance(routine, Instruction) and routine.matrix is not None and routine.async_unit is None:
-            yield from (region.buffer.storage for region in call.writes)
 
 
 def reread_thread_index(launch: Launch) -> Launch:
