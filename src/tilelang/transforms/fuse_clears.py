@@ -7,6 +7,7 @@ this is done only where the loop surely has an iteration and the first statement
 from __future__ import annotations
 
 import dataclasses
+from typing import TypeGuard
 
 from tilelang.arith.domain import Domain
 from tilelang.arith.prove import proves
@@ -19,6 +20,11 @@ from tilelang.ir.visit import Rewriter, accessed_buffers, jumps, walk
 from tilelang.lowering.regions import is_whole
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
+
+
+def is_clear(stmt: Stmt | None) -> TypeGuard[Fill]:
+    """Whether a statement stores zeros to all of a buffer."""
+    return isinstance(stmt, Fill) and is_whole(stmt.dst) and isinstance(stmt.value, Const) and stmt.value.value == 0
 
 
 def fuse_clears(launch: Launch, domain: Domain) -> Launch:
@@ -46,7 +52,7 @@ class _FuseClears(Rewriter):
         for stmt in node.body:
             if isinstance(stmt, Bind):
                 domain = domain.with_value(stmt.var, stmt.value)
-            elif isinstance(stmt, Fill) and _clears(stmt):
+            elif is_clear(stmt):
                 _fuse(body, stmt, domain)
         return self.rebuild_stmt(with_statements(node, body))
 
@@ -89,10 +95,6 @@ def _can_clear(gemm: Gemm, accumulator: Buffer) -> bool:
 
 def _is_false(clear: Expr | None) -> bool:
     return clear is None or isinstance(clear, Const) and not clear.value
-
-
-def _clears(fill: Fill) -> bool:
-    return is_whole(fill.dst) and isinstance(fill.value, Const) and fill.value.value == 0
 
 
 def _touches(stmt: Stmt, buffer: Buffer) -> bool:

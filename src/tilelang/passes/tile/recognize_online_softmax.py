@@ -38,8 +38,7 @@ from tilelang.ir.visit import (
     walk_expr,
     without,
 )
-from tilelang.lowering.regions import is_whole, whole
-from tilelang.ops.fill import Fill
+from tilelang.lowering.regions import whole
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.online_softmax import OnlineSoftmax
 from tilelang.passes.base import Pass, PassContext, with_launches
@@ -48,6 +47,7 @@ from tilelang.passes.tile.check_program import check_pipeline
 from tilelang.passes.tile.flatten_parallel import flat_loops
 from tilelang.targets.machine import CommonFeature
 from tilelang.transforms.distribute_parallel import distributed
+from tilelang.transforms.fuse_clears import is_clear
 from tilelang.transforms.placed_softmax import with_placed_step
 from tilelang.transforms.separate_conversions import with_separate_conversions
 
@@ -189,8 +189,7 @@ def _is_guarded(step: SoftmaxStep) -> bool:
 
 def _begins_at_zero(tile: Buffer, before: Sequence[Stmt]) -> bool:
     """Whether all elements of a tile are 0 behind statements."""
-    last = next((stmt for stmt in reversed(before) if tile in storages(stmt).written), None)
-    return isinstance(last, Fill) and is_whole(last.dst) and isinstance(last.value, Const) and last.value.value == 0
+    return is_clear(next((stmt for stmt in reversed(before) if tile in storages(stmt).written), None))
 
 
 def _left_relative(

@@ -23,7 +23,6 @@ from tilelang.ir.visit import jumps, substitute_stmt, walk
 from tilelang.lowering.regions import is_whole
 from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import is_load
-from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.tile.rasterize_grid import smallest
 from tilelang.records import record
@@ -31,6 +30,7 @@ from tilelang.schedule.iteration import trip_count
 from tilelang.schedule.load_groups import is_pipelined
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.targets.nvidia.isa.wgmma import ROWS
+from tilelang.transforms.fuse_clears import is_clear
 
 _RANK = 2  # of an accumulator
 
@@ -127,9 +127,7 @@ def _check_initialized(gemm: Gemm, before: Sequence[Stmt]) -> None:
     if (int_const(rows) or 0) % ROWS:
         raise NotSplit(f"'{tile.name}' has {rows} rows, no multiple of {ROWS}")
     touching = [s for s in before if tile.storage in storages(s).all]
-    last = touching[-1] if touching else None
-    cleared = isinstance(last, Fill) and isinstance(last.value, Const) and last.value.value == 0 and is_whole(last.dst)
-    if not cleared:
+    if not is_clear(touching[-1] if touching else None):
         raise NotSplit(f"the sums in '{tile.name}' do not begin with T.clear before the loop")
 
 
